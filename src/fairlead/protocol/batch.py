@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import crc32c
 import numpy as np
@@ -166,6 +166,20 @@ def producer_ids(data: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[
     """The producer id of each of the batches that begin at `starts` in `data`."""
     places = starts[:, None] + np.arange(PRODUCER_AT, _place("producer_epoch"))
     found: NDArray[np.int64] = data[places].view(">i8").ravel()
+    return found
+
+
+def headers_at(data: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.void]:
+    """The headers of the batches that begin at `starts` in `data`, with the fields of `BatchHeader`."""
+    return data[starts[:, None] + np.arange(HEADER_BYTES)].view(HEADER_DTYPE).ravel()
+
+
+def are_whole(headers: NDArray[np.void], sizes: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether batches of these sizes prove consistent as for `check_whole`, but for their CRCs."""
+    count, delta = headers["record_count"], headers["last_offset_delta"]
+    form = (headers["magic"] == MAGIC) & (headers["length"] == sizes.astype(np.int64) - LENGTH_END)
+    counts = (delta >= 0) & (count >= 0) & (count <= delta.astype(np.int64) + 1)
+    found: NDArray[np.bool_] = form & counts & (headers["attributes"] & CODEC_MASK < len(_records.CODECS))
     return found
 
 

@@ -15,6 +15,7 @@ from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.rows import FrameRows
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.numbers import mask_of, slice_of_number, slices_of_mask
+from fairlead.streamlog.objects.columns import RowsOf
 from fairlead.streamlog.payloads import BehindPayload, PositionPayload
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import LinkPosition
@@ -65,10 +66,9 @@ def apply_frame(draft: Draft, frame: Frame, admission: Admission = ANYBODY) -> F
         return FrameOutcome(positions, refused_position=min(positions.values()), reason=reason)
     rows = FrameRows(draft, frame, admission)
     draft.require_stored(rows.overlapping())
-    if any(row.kind == Kind.BATCH for row in frame.rows):
+    if _brings_batches(frame):
         draft.room_for_batches()
-    for row in frame.rows:
-        rows.apply(row)
+    rows.apply_all()
     rows.finish()
     if frame.repair is not None:
         rows.finish_repair(frame.repair, positions.get(slice_of_number(frame.repair.number), 0))
@@ -84,6 +84,11 @@ def apply_frame(draft: Draft, frame: Frame, admission: Admission = ANYBODY) -> F
         rows.notes.conflicts,
         rows.cursors,
     )
+
+
+def _brings_batches(frame: Frame) -> bool:
+    rows = frame.rows
+    return rows.has(Kind.BATCH) if isinstance(rows, RowsOf) else any(row.kind == Kind.BATCH for row in rows)
 
 
 def _recorded(draft: Draft, frame: Frame) -> dict[int, LinkPosition | None]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from fairlead.model.errors import CorruptBatch
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
@@ -25,9 +26,11 @@ from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.applying.cursors import CursorRows
 from fairlead.streamlog.applying.kept import KeptRows
 from fairlead.streamlog.applying.notes import OWNERSHIP, LinkNotes
+from fairlead.streamlog.applying.plain import PlainRows
 from fairlead.streamlog.applying.topics import NOT_ITS_OWN, TopicRows
 from fairlead.streamlog.batch_rows import check_batch_row
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
+from fairlead.streamlog.objects.columns import RowsOf
 from fairlead.streamlog.ownership.histories import Beginning, beginning_of, start_of_next_epoch
 from fairlead.streamlog.parting import history_below, parting
 from fairlead.streamlog.payloads import BEGINS_HERE, FROM_NOW, StartPayload
@@ -38,6 +41,9 @@ from fairlead.streamlog.rows import HOLE, NO_TOPIC_SENT, PASSED_ON_KINDS, Kind, 
 from fairlead.streamlog.state.effects import joined_history
 from fairlead.streamlog.values import HARMED, UNKNOWN_TOPIC, Behind, PartitionState, RowKey, StoredBatch, Topic
 from fairlead.streamlog.writing.draft import Draft
+
+ALONE_MIN: Final = 32
+"""So many rows are applied one by one, where one is not plain, before it is looked for plain ones again."""
 
 
 class FrameRows:
@@ -51,6 +57,8 @@ class FrameRows:
         self._topics = TopicRows(draft, frame, self.notes, admission)
         self._kept = KeptRows(draft, frame, self.notes, admission)
         self._cursors = CursorRows(draft, frame, self.notes, admission)
+        rows = frame.rows
+        self._plain = PlainRows(draft, frame, rows.columns, admission) if isinstance(rows, RowsOf) else None
         self._here: dict[int, Topic] = {}
         """Topics of the frame's data rows that are here and not deleted, by the source's numbers. What a row does to a
         topic empties it: a frame has some hundred topics, and thousands of rows of them."""
@@ -82,7 +90,11 @@ class FrameRows:
 
     def overlapping(self) -> Iterator[RowKey]:
         """Keys of batches that this log seems to hold already, to be compared with what is stored or to be cut at."""
-        for row in self._frame.rows:
+        rows = self._frame.rows
+        if self._plain is not None and isinstance(rows, RowsOf):
+            yield from self._plain.overlapping()
+            rows = [rows[place] for place in rows.places_of(Kind.TOPIC)]
+        for row in rows:
             if row.kind == Kind.TOPIC:
                 yield from self._topics.cut_by(self._named(row), row)
             elif row.kind == Kind.BATCH and are_offsets(row.base_offset, row.last_offset):
@@ -91,6 +103,29 @@ class FrameRows:
                     continue
                 if row.last_offset < self._draft.state.partition(topic.number, row.partition).end:
                     yield topic.number, row.partition, row.base_offset
+
+    def apply_all(self) -> None:
+        """Apply the rows of the frame in their order: plain ones many at a time, the others, and those right behind
+        one of these, each by itself. Raises as `apply`."""
+        rows, plain = self._frame.rows, self._plain
+        if plain is None:
+            for row in rows:
+                self.apply(row)
+            return
+        place, ahead, alone = 0, len(rows), ALONE_MIN
+        while place < len(rows):
+            count = plain.append(place, place + ahead)
+            place += count
+            if count == ahead:
+                ahead *= 2
+                continue
+            # No more is looked at than twice what came of the last look: where few are plain, looking costs little.
+            ahead, alone = max(2 * count, 4 * ALONE_MIN), ALONE_MIN if count else 2 * alone
+            for row in rows[place : place + alone]:
+                self.apply(row)
+            plain.look_anew()
+            place += alone
+        self.appended += plain.appended
 
     def apply(self, row: Row) -> None:
         """Apply one row.

@@ -25,12 +25,14 @@ from fairlead.model.errors import CorruptBatch, Damaged
 from fairlead.model.strict_json import AS_ARRAY, Id, JsonForm, Natural, OtherVersion
 from fairlead.streamlog.frames.frame import FEATURES, Frame, FrameTopic, Repair
 from fairlead.streamlog.objects import format, layout
-from fairlead.streamlog.objects.columns import Columns
+from fairlead.streamlog.objects.columns import Columns, RowsOf
 from fairlead.streamlog.ranges import Commit, Counter, Name, Number, ShardNumber, SliceMask
 from fairlead.streamlog.values import GrantRun
 
 FRAME_VERSION: Final = 2
 _START: Final = struct.Struct("<II")
+ROWS_AS_COLUMNS_MIN: Final = 32
+"""A frame of fewer rows is a list of them: work on columns costs as much as some twenty rows."""
 FEATURES_MAX: Final = 100
 """Features, and entries of `ext`, in one header."""
 
@@ -181,7 +183,8 @@ def decode_frame(data: Buffer) -> Frame:
         CorruptBatch: the bytes are not those of a frame, or have a version that this program does not know.
     """
     frame, columns = decode_columns(data)
-    return replace(frame, rows=list(columns.rows()))
+    rows = RowsOf(columns)
+    return replace(frame, rows=rows if len(rows) >= ROWS_AS_COLUMNS_MIN else list(rows))
 
 
 def _peek(view: memoryview) -> tuple[_Header, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,6 +117,40 @@ class Columns:
         is_set: NDArray[np.bool_] = getattr(self, column + "_set")
         same: NDArray[np.bool_] = is_set & (pairs[:, 0] == wanted[0]) & (pairs[:, 1] == wanted[1])
         return same
+
+
+class RowsOf(Sequence[Row]):
+    """The rows of columns, made only where somebody looks at them. A part of them is a view."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> RowsOf: ...
+
+    def __getitem__(self, place: int | slice) -> Row | RowsOf:
+        if isinstance(place, slice):
+            return RowsOf(self.columns.take(place))
+        at = range(len(self))[place]
+        return next(self.columns.take(slice(at, at + 1)).rows())
+
+    def __iter__(self) -> Iterator[Row]:
+        return self.columns.rows()
+
+    def has(self, kind: Kind) -> bool:
+        """Whether a row is of this kind."""
+        return bool((self.columns.kind == kind).any())
+
+    def places_of(self, kind: Kind) -> list[int]:
+        """Where the rows of this kind are."""
+        found: list[int] = np.flatnonzero(self.columns.kind == kind).tolist()
+        return found
 
 
 ARRAYS: Final = tuple(field.name for field in fields(Columns) if str(field.type).startswith("NDArray"))

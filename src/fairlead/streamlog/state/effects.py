@@ -7,7 +7,7 @@ replaying never decides anything: decisions are made once, when the row is draft
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from fairlead.model.errors import CorruptBatch
@@ -21,7 +21,7 @@ from fairlead.streamlog.rows import ABORT, KEPT_KINDS, NO_OFFSET, PASSED_ON_KIND
 from fairlead.streamlog.state.keyed import Kept, KeptKey
 from fairlead.streamlog.state.producers import NO_PRODUCER_STATE, ProducerBatch, ProducerState
 from fairlead.streamlog.state.transactions import Transactions
-from fairlead.streamlog.values import Behind, Cut, Gap, GrantRun, LinkPosition, PartitionState, Topic
+from fairlead.streamlog.values import Behind, Cut, Gap, GrantRun, LinkPosition, PartitionKey, PartitionState, Topic
 
 HEAD_BYTES = PRODUCER_END
 """What a batch does depends only on this many of its first bytes."""
@@ -73,6 +73,7 @@ class Target(Protocol):
     def put_topic(self, topic: Topic) -> None: ...
     def remove_topic(self, incarnation: bytes, tombstone: Tombstone, *, remember: bool) -> None: ...
     def put_partition(self, number: int, partition: int, state: PartitionState) -> None: ...
+    def continues(self, number: int, partition: int, epoch: int, end: int) -> bool: ...
     def put_gap(self, number: int, partition: int, gap: Gap) -> None: ...
     def put_cut(self, number: int, partition: int, cut: Cut) -> None: ...
     def put_copied(self, number: int, partition: int, keep: bytes) -> None: ...
@@ -85,6 +86,12 @@ class Target(Protocol):
     def put_entry(self, key: str, value: Any) -> None: ...
     def put_topic_state(self, number: int, key: str, value: Any) -> None: ...
     def put_kept(self, number: int, key: KeptKey, kept: Kept | None) -> None: ...
+
+
+class Continued(Target, Protocol):
+    """What many batches change at once: the overlay of a draft."""
+
+    def extend(self, ends: Mapping[PartitionKey, int]) -> None: ...
 
 
 class LacksPartition(CorruptBatch):
@@ -110,9 +117,10 @@ def replay(target: Target, row: Row) -> None:
 
 def _batch(target: Target, row: Row) -> None:
     number, partition = row.topic, row.partition
-    if not _has_partition(target, row):
-        return
-    target.put_partition(number, partition, _appended(target, target.partition(number, partition), row))
+    if not (_can_stand(row) and target.continues(number, partition, row.epoch, row.last_offset + 1)):
+        if not _has_partition(target, row):
+            return
+        target.put_partition(number, partition, _appended(target, target.partition(number, partition), row))
     if row.batch and row.bits & TRANSACTIONAL:
         _note_transaction(target, row)
     if row.batch and not row.bits & CONTROL:
@@ -131,8 +139,20 @@ def _has_partition(target: Target, row: Row) -> bool:
     return count > 0
 
 
+def continue_all(target: Continued, ends: Mapping[PartitionKey, int], idempotent: Iterable[Row]) -> None:
+    """What batches do which continue their partitions in the epoch that these have, and are of no transaction: the
+    partitions end there then. `idempotent` are those that name their producer."""
+    target.extend(ends)
+    for row in idempotent:
+        _note_producer(target, row)
+
+
+def _can_stand(row: Row) -> bool:
+    return are_offsets(row.base_offset, row.last_offset) and 0 <= row.epoch <= EPOCH_MAX
+
+
 def _appended(target: Target, state: PartitionState, row: Row) -> PartitionState:
-    if not are_offsets(row.base_offset, row.last_offset) or not 0 <= row.epoch <= EPOCH_MAX:
+    if not _can_stand(row):
         raise CorruptBatch(f"batch of epoch {row.epoch} at offsets {row.base_offset} to {row.last_offset}")
     end = row.last_offset + 1
     if row.epoch <= state.epoch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from fairlead.model.names import slice_of
@@ -13,7 +13,16 @@ from fairlead.streamlog.state.keyed import Kept, KeptKey
 from fairlead.streamlog.state.producers import ProducerState
 from fairlead.streamlog.state.shard_state import ShardState, copied, gaps_below
 from fairlead.streamlog.state.transactions import NO_TRANSACTIONS, Transactions
-from fairlead.streamlog.values import EMPTY_PARTITION, Cut, Gap, LinkPosition, PartitionState, Topic
+from fairlead.streamlog.values import (
+    EMPTY_PARTITION,
+    Cut,
+    Gap,
+    LinkPosition,
+    PartitionKey,
+    PartitionState,
+    Standing,
+    Topic,
+)
 
 _GONE: Any = object()
 """Marks what the commit has removed."""
@@ -30,6 +39,8 @@ class Overlay:
         self._incarnations: dict[bytes, Any] = {}
         self._tombstones: dict[bytes, Tombstone | None] = {}
         self._partitions: dict[tuple[int, int], PartitionState] = {}
+        self._ends: dict[PartitionKey, int] = {}
+        """Ends of partitions of which nothing else has changed since `_partitions`, or the state."""
         self._gaps: dict[tuple[int, int], tuple[Gap, ...]] = {}
         self._cuts: dict[tuple[int, int], tuple[Cut, ...]] = {}
         self._cut_count = 0
@@ -129,7 +140,26 @@ class Overlay:
                 return EMPTY_PARTITION
             # Remembered though it is not changed (yet): whoever appends a batch looks three times.
             found = self._partitions[key] = self._state.partition(number, partition)
+        if key in self._ends:
+            found = self._partitions[key] = found._replace(end=self._ends.pop(key))
         return found
+
+    def standings(self, keys: Iterable[PartitionKey]) -> list[Standing]:
+        """Where partitions stand, for those who look at many."""
+        if not self._partitions and not self._ends:
+            return [self._state.standing(*key) for key in keys]
+        return [self._standing(key) for key in keys]
+
+    def _standing(self, key: PartitionKey) -> Standing:
+        if key in self._partitions or self._topics.get(key[0]) is _GONE:
+            found = self.partition(*key)
+            return found.end, found.epoch, found.history[-1][1] if found.history else 0
+        end, epoch, first = self._state.standing(*key)
+        return self._ends.get(key, end), epoch, first
+
+    def has_notes(self, incarnation: bytes) -> bool:
+        """Whether a note may stand on a partition of an incarnation."""
+        return incarnation in self._noted or bool(self._state.note_keys(incarnation))
 
     def producer(self, number: int, partition: int, producer_id: int) -> ProducerState | None:
         found = self._producers.get((number, partition, producer_id))
@@ -264,6 +294,7 @@ class Overlay:
         self._incarnations[incarnation] = _GONE
         for partition in range(topic.partitions):
             self._partitions.pop((topic.number, partition), None)
+            self._ends.pop((topic.number, partition), None)
             self._cuts[topic.number, partition] = self._gaps[topic.number, partition] = ()
 
     def _drop_name(self, topic: Topic) -> None:
@@ -274,6 +305,19 @@ class Overlay:
 
     def put_partition(self, number: int, partition: int, state: PartitionState) -> None:
         self._partitions[number, partition] = state
+        self._ends.pop((number, partition), None)
+
+    def continues(self, number: int, partition: int, epoch: int, end: int) -> bool:
+        """The partition ends there now, if that is all that a batch of that epoch does to it. Else nothing is done."""
+        found = self._partitions.get((number, partition))
+        if found is None or found.epoch != epoch:
+            return False
+        self._ends[number, partition] = end
+        return True
+
+    def extend(self, ends: Mapping[PartitionKey, int]) -> None:
+        """Partitions end there now, and nothing else of them has changed."""
+        self._ends.update(ends)
 
     def put_gap(self, number: int, partition: int, gap: Gap) -> None:
         self._gaps[number, partition] = (*self.gaps_of(number, partition), gap)

@@ -32,9 +32,11 @@ from fairlead.streamlog.values import (
     LinkPosition,
     PartitionKey,
     PartitionState,
+    Standing,
     Topic,
 )
 
+_EMPTY_STANDING: Final[Standing] = (0, -1, 0)
 TOPIC_BYTES: Final = 600
 """Of memory for a topic beside the arrays: its name and ids, and their places in tables."""
 
@@ -149,6 +151,14 @@ class ShardState:
         if self._deleted_to and (number, partition) in self._deleted_to:
             return found._replace(deleted_to=self._deleted_to[number, partition])
         return found
+
+    def standing(self, number: int, partition: int) -> Standing:
+        """The part of it that deciding on a batch mostly needs."""
+        slot = self.topic_table.slot_of(number, partition)
+        if slot < 0:
+            return _EMPTY_STANDING
+        table = self.partition_table
+        return table.end[slot], table.epoch[slot], table.epoch_first[slot]
 
     def deleted_to(self) -> Mapping[PartitionKey, int]:
         """The offsets below which the owners have deleted all records, by (topic number, partition)."""
@@ -368,6 +378,14 @@ class ShardState:
             self._deleted_to.pop((number, partition), None)
         if self._gaps and (number, partition) in self._gaps:
             self._drop_gaps(number, partition, state.start)
+
+    def continues(self, number: int, partition: int, epoch: int, end: int) -> bool:
+        """The partition ends there now, if that is all that a batch of that epoch does to it. Else nothing is done."""
+        slot = self.topic_table.slot_of(number, partition)
+        if slot < 0 or self.partition_table.epoch[slot] != epoch:
+            return False
+        self.partition_table.end[slot] = end
+        return True
 
     def _drop_gaps(self, number: int, partition: int, start: int) -> None:
         kept = tuple(gap for gap in self._gaps[number, partition] if gap.end > start)

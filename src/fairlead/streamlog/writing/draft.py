@@ -7,7 +7,7 @@ announced.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from fairlead.model.clock import Randomness, SystemRandomness
@@ -18,7 +18,7 @@ from fairlead.streamlog.rows import NO_COMMIT, NO_EPOCH, NO_OFFSET, NO_TOPIC, Ki
 from fairlead.streamlog.state import effects
 from fairlead.streamlog.state.overlay import Overlay
 from fairlead.streamlog.state.shard_state import ShardState
-from fairlead.streamlog.values import NotLoaded, RowKey, StoredBatch, stored
+from fairlead.streamlog.values import NotLoaded, PartitionKey, RowKey, StoredBatch, stored
 
 T = TypeVar("T")
 DraftRequest = Callable[["Draft"], T]
@@ -58,6 +58,8 @@ class Draft:
         self._full = full
         self._randomness = randomness or SystemRandomness()
         self._batches_at: dict[tuple[int, int], list[int]] = {}
+        """Of the rows before `_placed`."""
+        self._placed = 0
         self._cut_at: dict[tuple[int, int], int] = {}
         """The lowest offset at which this commit cuts each partition that it cuts."""
         self._announced = state
@@ -75,7 +77,7 @@ class Draft:
     def _take_back(self, count: int) -> None:
         kept = self.rows[:count]
         self.state = Overlay(self._announced)
-        self.rows, self.batch_bytes, self._batches_at, self._cut_at = [], 0, {}, {}
+        self.rows, self.batch_bytes, self._batches_at, self._placed, self._cut_at = [], 0, {}, 0, {}
         for row in kept:
             self._add(row)
 
@@ -210,21 +212,41 @@ class Draft:
         self._add(row)
         return row
 
+    def add_plain(self, rows: Sequence[Row], ends: Mapping[PartitionKey, int], idempotent: Iterable[Row]) -> None:
+        """Append batches, the next rows of this commit, each of which `add_batch` would take and which do what
+        `effects.continue_all` says.
+
+        Raises:
+            StorageFull: the disk's reserve is reached.
+        """
+        self.room_for_batches()
+        self.batch_bytes += sum([len(row.batch) for row in rows])
+        self.rows += rows
+        effects.continue_all(self.state, ends, idempotent)
+
     def _add(self, row: Row) -> None:
         if row.kind == Kind.BATCH:
             self.batch_bytes += len(row.batch)
-            self._batches_at.setdefault((row.topic, row.partition), []).append(len(self.rows))
         elif row.kind == Kind.TRUNCATE and row.base_offset >= 0:
             self._forget_dead(row)
         # First of all, so that a row whose effect fails is taken back with what it had changed.
         self.rows.append(row)
         effects.replay(self.state, row)
 
+    def _places_of(self, number: int, partition: int) -> Sequence[int]:
+        """Where the batches of a partition stand among the rows. Most commits have nobody who asks."""
+        for place in range(self._placed, len(self.rows)):
+            row = self.rows[place]
+            if row.kind == Kind.BATCH:
+                self._batches_at.setdefault((row.topic, row.partition), []).append(place)
+        self._placed = len(self.rows)
+        return self._batches_at.get((number, partition), ())
+
     def _forget_dead(self, cut: Row) -> None:
         key = cut.topic, cut.partition
         self._cut_at[key] = min(cut.base_offset, self._cut_at.get(key, cut.base_offset))
-        if key in self._batches_at:
-            places = self._batches_at[key]
+        places = self._places_of(*key)
+        if places:
             self._batches_at[key] = [at for at in places if self.rows[at].base_offset < cut.base_offset]
 
     def stored_at(self, number: int, partition: int, offset: int) -> StoredBatch | None:
@@ -233,7 +255,7 @@ class Draft:
         Raises:
             NotLoaded: it is only on disk.
         """
-        for place in self._batches_at.get((number, partition), ()):
+        for place in self._places_of(number, partition):
             row = self.rows[place]
             if row.previous_end <= offset <= row.last_offset:
                 return stored(row) if row.base_offset <= offset else None
