@@ -65,7 +65,6 @@ def apply_frame(draft: Draft, frame: Frame, admission: Admission = ANYBODY) -> F
     if reason:
         return FrameOutcome(positions, refused_position=min(positions.values()), reason=reason)
     rows = FrameRows(draft, frame, admission)
-    draft.require_stored(rows.overlapping())
     if _brings_batches(frame):
         draft.room_for_batches()
     rows.apply_all()

@@ -111,9 +111,9 @@ class PlainRows:
         """Other rows were applied: topics may stand otherwise now."""
         self._topics.clear()
 
-    def overlapping(self) -> list[RowKey]:
-        """Keys of the batches that end below where their partitions end here."""
-        rows = self._columns
+    def overlapping(self, first: int) -> list[RowKey]:
+        """Keys of the batches, from the row `first` on, that end below where their partitions end here."""
+        rows = self._columns.take(slice(first, None))
         rows = rows.take(_has_offsets(rows) & (rows.kind == Kind.BATCH))
         topics = self._topics_of(rows)
         is_here = _is_in_a_topic(rows, topics)

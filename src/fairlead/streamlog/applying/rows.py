@@ -88,12 +88,13 @@ class FrameRows:
             raise CorruptBatch(f"frame of link {self._frame.link.hex()}: does not name its topic {row.topic}")
         return named
 
-    def overlapping(self) -> Iterator[RowKey]:
-        """Keys of batches that this log seems to hold already, to be compared with what is stored or to be cut at."""
-        rows = self._frame.rows
+    def overlapping(self, first: int = 0) -> Iterator[RowKey]:
+        """Keys of batches that this log seems to hold already, to be compared with what is stored or to be cut at; of
+        the rows from `first` on."""
+        rows = self._frame.rows[first:]
         if self._plain is not None and isinstance(rows, RowsOf):
-            yield from self._plain.overlapping()
-            rows = [rows[place] for place in rows.places_of(Kind.TOPIC)]
+            yield from self._plain.overlapping(first)
+            rows = rows.of(Kind.TOPIC)
         for row in rows:
             if row.kind == Kind.TOPIC:
                 yield from self._topics.cut_by(self._named(row), row)
@@ -106,26 +107,39 @@ class FrameRows:
 
     def apply_all(self) -> None:
         """Apply the rows of the frame in their order: plain ones many at a time, the others, and those right behind
-        one of these, each by itself. Raises as `apply`."""
+        one of these, each by itself.
+
+        Raises:
+            NotLoaded: rows on disk must be compared with the frame; it names all of them.
+            StorageFull, CorruptBatch: as `apply`.
+        """
         rows, plain = self._frame.rows, self._plain
-        if plain is None:
+        place = 0 if plain is None else plain.append(0, len(rows))
+        if place < len(rows):
+            self._draft.require_stored(self.overlapping(place))
+        if plain is not None:
+            self._apply_mixed(plain, place)
+            self.appended += plain.appended
+        else:
             for row in rows:
                 self.apply(row)
-            return
-        place, ahead, alone = 0, len(rows), ALONE_MIN
+
+    def _apply_mixed(self, plain: PlainRows, place: int) -> None:
+        """Apply the rows from `place` on, which is not plain."""
+        rows = self._frame.rows
+        alone = ALONE_MIN
         while place < len(rows):
-            count = plain.append(place, place + ahead)
-            place += count
-            if count == ahead:
-                ahead *= 2
-                continue
-            # No more is looked at than twice what came of the last look: where few are plain, looking costs little.
-            ahead, alone = max(2 * count, 4 * ALONE_MIN), ALONE_MIN if count else 2 * alone
             for row in rows[place : place + alone]:
                 self.apply(row)
             plain.look_anew()
-            place += alone
-        self.appended += plain.appended
+            place, ahead = place + alone, 4 * ALONE_MIN
+            count = plain.append(place, place + ahead)
+            alone = ALONE_MIN if count else 2 * alone
+            while count == ahead:
+                # As many again, so that looking costs little where few are plain.
+                place, ahead = place + count, 2 * ahead
+                count = plain.append(place, place + ahead)
+            place += count
 
     def apply(self, row: Row) -> None:
         """Apply one row.

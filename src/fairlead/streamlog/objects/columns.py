@@ -147,10 +147,9 @@ class RowsOf(Sequence[Row]):
         """Whether a row is of this kind."""
         return bool((self.columns.kind == kind).any())
 
-    def places_of(self, kind: Kind) -> list[int]:
-        """Where the rows of this kind are."""
-        found: list[int] = np.flatnonzero(self.columns.kind == kind).tolist()
-        return found
+    def of(self, kind: Kind) -> RowsOf:
+        """The rows of this kind."""
+        return RowsOf(self.columns.take(self.columns.kind == kind))
 
 
 ARRAYS: Final = tuple(field.name for field in fields(Columns) if str(field.type).startswith("NDArray"))

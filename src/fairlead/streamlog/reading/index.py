@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Sequence
-from operator import attrgetter
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from operator import attrgetter, itemgetter
+from typing import Any, Final, NamedTuple, TypeVar
 
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, Kind, Row
@@ -34,6 +35,11 @@ class Entry(NamedTuple):
     size: int
 
 
+_ENTRY: Final[Callable[[Any], Entry]] = partial(tuple.__new__, Entry)
+"""An entry of all its fields, in half the time of `Entry._make`."""
+_KEY: Final[Callable[[Row], PartitionKey]] = itemgetter(*map(Row._fields.index, ("topic", "partition")))
+_PLACED: Final = itemgetter(*map(Row._fields.index, ("last_offset", "base_offset", "previous_end", "commit", "row")))
+"""An entry's fields, but its size."""
 C = TypeVar("C", Entry, Row)
 
 
@@ -71,16 +77,11 @@ class Tail:
     def add(self, commit: int, rows: Sequence[Row]) -> CommitStats:
         """Take in an announced commit."""
         stats = _stats(commit, rows)
-        for row in rows:
+        for row in truncations(rows):
             if is_cut(row):
                 cut_lists(self._entries, (row.topic, row.partition), row.base_offset)
-            elif row.kind == Kind.BATCH:
-                entry = Entry(row.last_offset, row.base_offset, row.previous_end, row.commit, row.row, len(row.batch))
-                entries = self._entries.get((row.topic, row.partition))
-                if entries is None:
-                    self._entries[row.topic, row.partition] = [entry]
-                else:
-                    entries.append(entry)
+        batches = live_batches(rows)
+        add_to_lists(self._entries, batches, [_ENTRY((*_PLACED(row), len(row.batch))) for row in batches])
         self.commits.append(stats)
         return stats
 
@@ -134,15 +135,35 @@ def drop_below(lists: dict[PartitionKey, list[C]], key: PartitionKey, commit: in
         del lists[key]
 
 
+def add_to_lists(lists: dict[PartitionKey, list[C]], batches: Iterable[Row], entries: Iterable[C]) -> None:
+    """Append what is kept of each batch to the list of its partition."""
+    for key, entry in zip(map(_KEY, batches), entries, strict=True):
+        found = lists.get(key)
+        if found is None:
+            lists[key] = [entry]
+        else:
+            found.append(entry)
+
+
+def keys_of(batches: Iterable[Row]) -> tuple[PartitionKey, ...]:
+    """The partitions of some batches."""
+    return tuple(dict.fromkeys(map(_KEY, batches)))
+
+
 def is_cut(row: Row) -> bool:
     """Whether the row makes dead what stood from its offset on; a TRUNCATE row without an offset does not."""
     return row.kind == Kind.TRUNCATE and row.base_offset >= 0
 
 
+def truncations(rows: Sequence[Row]) -> list[Row]:
+    """The TRUNCATE rows of a commit, of which most have none."""
+    return [row for row in rows if row.kind == Kind.TRUNCATE]
+
+
 def live_batches(rows: Sequence[Row]) -> list[Row]:
     """The batches of a commit that it does not cut itself."""
     found = [row for row in rows if row.kind == Kind.BATCH]
-    for cut in filter(is_cut, rows):
+    for cut in filter(is_cut, truncations(rows)):
         found = [row for row in found if row.row > cut.row or not _cuts(cut, row)]
     return found
 
@@ -165,7 +186,6 @@ def cut_lists(lists: dict[PartitionKey, list[C]], key: PartitionKey, offset: int
 
 def _stats(commit: int, rows: Sequence[Row]) -> CommitStats:
     by_slice: dict[int, list[int]] = {}
-    keys: dict[PartitionKey, None] = {}
     size_bytes = 0
     for row in rows:
         size = len(row.batch)
@@ -179,6 +199,6 @@ def _stats(commit: int, rows: Sequence[Row]) -> CommitStats:
         counts[1] += size
         if row.kind == Kind.BATCH:
             counts[0] += row.records
-            keys[row.topic, row.partition] = None
     slices = tuple(SliceStats(slice, counts[0], counts[1]) for slice, counts in by_slice.items())
-    return CommitStats(commit, rows[-1].appended_at, len(rows), size_bytes, slices, tuple(keys))
+    keys = keys_of(row for row in rows if row.kind == Kind.BATCH)
+    return CommitStats(commit, rows[-1].appended_at, len(rows), size_bytes, slices, keys)

@@ -16,11 +16,19 @@ import threading
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from fairlead.model.settings import Settings
 from fairlead.process.machine import memory_part_bytes
-from fairlead.streamlog.reading.index import cut_lists, drop_below, is_cut, live_batches
+from fairlead.streamlog.reading.index import (
+    add_to_lists,
+    cut_lists,
+    drop_below,
+    is_cut,
+    keys_of,
+    live_batches,
+    truncations,
+)
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.values import PartitionKey
 
@@ -119,7 +127,7 @@ class LogBatches:
 
     def add(self, commit: int, rows: Sequence[Row]) -> None:
         """Take in the batches of an announced commit, and drop those that it cuts. Control rows are never fetched."""
-        for row in rows:
+        for row in truncations(rows):
             if is_cut(row):
                 with self._shared._lock:
                     cut_lists(self._rows, (row.topic, row.partition), row.base_offset)
@@ -127,13 +135,9 @@ class LogBatches:
         if not batches:
             return
         with self._shared._lock:
-            keys: dict[PartitionKey, None] = {}
-            for row in batches:
-                key = row.topic, row.partition
-                keys[key] = None
-                self._rows.setdefault(key, []).append(row)
+            add_to_lists(self._rows, batches, batches)
             turn = self._shared._turn
-            self._shared._add(_Held(self, self._life, commit, tuple(keys), len(batches), size_bytes, turn))
+            self._shared._add(_Held(self, self._life, commit, keys_of(batches), len(batches), size_bytes, turn))
 
     def find(self, number: int, partition: int, offset: int) -> tuple[Sequence[Row], int]:
         """Batches of a partition in offset order, and the place of the first that ends at or after `offset` (the length
@@ -157,24 +161,20 @@ class LogBatches:
 def _compact(rows: Sequence[Row]) -> tuple[list[Row], int]:
     """The rows, their batches keeping little else alive, and the bytes that all this takes: a batch is a view of a
     whole request or frame, and is copied if less than half of that is ours."""
-    memories = [_memory(row.batch) for row in rows]
-    used: dict[int, int] = {}
-    for row, memory in zip(rows, memories, strict=True):
-        used[id(memory)] = used.get(id(memory), 0) + len(row.batch)
-    sizes = {id(memory): memoryview(memory).nbytes for memory in memories}
+    memories = [row.batch.obj if isinstance(row.batch, memoryview) else row.batch for row in rows]
+    ids = list(map(id, memories))
+    used = dict.fromkeys(ids, 0)
+    for place, row in zip(ids, rows, strict=True):
+        used[place] += len(row.batch)
+    sizes = {id(memory): memoryview(memory).nbytes for memory in dict(zip(ids, memories, strict=True)).values()}
     wasted = {place for place, size_bytes in sizes.items() if 2 * used[place] < size_bytes}
     taken = sum(used[place] if place in wasted else size_bytes for place, size_bytes in sizes.items())
     if wasted:
         rows = [
-            row._replace(batch=bytes(row.batch)) if id(memory) in wasted else row
-            for row, memory in zip(rows, memories, strict=True)
+            row._replace(batch=bytes(row.batch)) if place in wasted else row
+            for row, place in zip(rows, ids, strict=True)
         ]
     return list(rows), taken + ROW_BYTES * len(rows)
-
-
-def _memory(batch: bytes | memoryview) -> Any:
-    """What the batch keeps alive."""
-    return batch.obj if isinstance(batch, memoryview) else batch
 
 
 def _last_offset(row: Row) -> int:

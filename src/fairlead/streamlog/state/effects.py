@@ -7,7 +7,7 @@ replaying never decides anything: decisions are made once, when the row is draft
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from fairlead.model.errors import CorruptBatch
@@ -115,12 +115,27 @@ def replay(target: Target, row: Row) -> None:
         raise CorruptBatch(f"row of {kind_name(row.kind)}, which this program does not know")
 
 
+def replay_announced(target: Target, rows: Sequence[Row]) -> None:
+    """Bring `target` from just before a commit to just after it. Its rows were replayed into its draft, so there is no
+    batch among them that cannot stand."""
+    for row in rows:
+        if row.kind == Kind.BATCH and target.continues(row.topic, row.partition, row.epoch, row.last_offset + 1):
+            _note_writer(target, row)
+        else:
+            replay(target, row)
+    target.put_time(rows[-1].appended_at)
+
+
 def _batch(target: Target, row: Row) -> None:
     number, partition = row.topic, row.partition
     if not (_can_stand(row) and target.continues(number, partition, row.epoch, row.last_offset + 1)):
         if not _has_partition(target, row):
             return
         target.put_partition(number, partition, _appended(target, target.partition(number, partition), row))
+    _note_writer(target, row)
+
+
+def _note_writer(target: Target, row: Row) -> None:
     if row.batch and row.bits & TRANSACTIONAL:
         _note_transaction(target, row)
     if row.batch and not row.bits & CONTROL:

@@ -208,8 +208,7 @@ class ShardLog:
         # The batches first: a reader on a thread that finds nothing below the end takes it for a gap.
         stats = log.tail.add(sealed.commit, sealed.rows)
         log.recent.add(sealed.commit, sealed.rows)
-        for row in sealed.rows:
-            effects.replay(state, row)
+        effects.replay_announced(state, sealed.rows)
         log.end = sealed.commit + 1
         self._sealed = None
         non_local = _non_local(sealed.rows)
