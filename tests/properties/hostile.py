@@ -89,13 +89,16 @@ class Hostile:
 
     def bytes_of(self, frames: Sequence[Frame]) -> bytes:
         """The bytes of one of the frames, changed in one to three places."""
-        found = self._random.choice(frames)
+        data = encode_frame(self.changed(self._random.choice(frames), frames))
+        return self._head(data) if self._random.random() < 0.25 else self._cut(data)
+
+    def changed(self, found: Frame, frames: Sequence[Frame] = ()) -> Frame:
+        """The frame, changed in one to three places; rows of other `frames` may come into it."""
         for _ in range(self._random.choice((1, 1, 2, 3))):
             found = self._random.choice((self._row_number, self._payload, self._batch, self._coherent, self._rows))(
-                found, frames
+                found, frames or [found]
             )
-        data = encode_frame(found)
-        return self._head(data) if self._random.random() < 0.25 else self._cut(data)
+        return found
 
     def _say(self, *what: object) -> None:
         self.said.append(" ".join(map(str, what)))

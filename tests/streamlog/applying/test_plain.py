@@ -1,0 +1,215 @@
+"""Plain rows are decided of columns: what becomes of any frame is what the rows one by one would have made of it.
+
+Each seed is a life of a source, in frames of which some have something changed in them. A replica gets each as columns,
+its twin row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from random import Random
+from typing import Any
+
+import pytest
+from tests.properties.hostile import Hostile
+from tests.properties.test_hostile_frames import reopened, state_of
+from tests.streamlog.world import Names, batch_of, committed, fresh, made, rows_of, sendable
+from tests.support.batches import produce
+from tests.support.kafka_rows import batch_of_epoch, frame_of, row_of, topic_row
+
+from fairlead.model.errors import CorruptBatch
+from fairlead.streamlog import payloads
+from fairlead.streamlog.applying import rows as applying_rows
+from fairlead.streamlog.applying.admission import ANYBODY, Admission
+from fairlead.streamlog.applying.frame import apply_frame
+from fairlead.streamlog.applying.plain import PlainRows
+from fairlead.streamlog.frames.codec import ROWS_AS_COLUMNS_MIN, decode_columns, decode_frame, encode_frame
+from fairlead.streamlog.frames.frame import Frame
+from fairlead.streamlog.objects.columns import RowsOf
+from fairlead.streamlog.requests.topics import set_partitions
+from fairlead.streamlog.rows import Row
+from fairlead.streamlog.values import GrantRun
+from fairlead.streamlog.writing.writer import ShardLog
+
+A, B, C = b"a" * 16, b"b" * 16, b"c" * 16
+TOPICS = 5
+SEEDS = 24
+
+
+class Twins:
+    """Two replicas that get the same: one as columns, one row by row."""
+
+    def __init__(self, admission: Admission = ANYBODY) -> None:
+        self._admission = admission
+        self.as_columns, self.by_row = fresh(B), fresh(B)
+
+    def get(self, data: bytes) -> None:
+        """Both apply the frame, and are the same before and after a restart."""
+        try:
+            frame, columns = decode_columns(data)
+        except CorruptBatch:
+            return
+        found = self._apply(self.as_columns, replace(frame, rows=RowsOf(columns)))
+        expected = self._apply(self.by_row, replace(frame, rows=list(columns.rows())))
+        assert found == expected
+        assert state_of(self.as_columns) == state_of(self.by_row)
+
+    def _apply(self, log: ShardLog, frame: Frame) -> list[Any]:
+        """What came of it: rows, the answer, and what is found in memory afterwards."""
+        found: list[Any] = []
+        while not found:
+            sealed = log.seal([lambda draft: apply_frame(draft, frame, self._admission)])
+            log.write(sealed)
+            announced = log.announce(sealed)
+            found += [(answer.value, str(answer.error), type(answer.error)) for answer in sealed.answers]
+            log.reader.load_stored(sealed.missing)
+        keys = sorted({(row.topic, row.partition) for row in sealed.rows})
+        tail = [list(log.announced.tail.entries(*key)) for key in keys]
+        recent = [list(log.announced.recent.find(*key, 0)[0]) for key in keys]
+        return [found, sealed.rows, announced, list(log.announced.tail.commits)[-1:], tail, recent]
+
+    def reopen(self) -> None:
+        """Both start again."""
+        self.as_columns, self.by_row = reopened(self.as_columns), reopened(self.by_row)
+
+
+def life(random: Random) -> ShardLog:
+    """Some commits of a source, of several topics with partitions, some of idempotent producers."""
+    source = fresh(A)
+    topics = [made(source, f"t{each}", random.choice((1, 1, 3))) for each in range(TOPICS)]
+    sequences: dict[Any, int] = {}
+    for _ in range(8):
+        requests = []
+        for _ in range(random.randrange(1, 60)):
+            topic = random.choice(topics)
+            key = topic.number, random.randrange(topic.partitions), random.choice((-1, -1, 7, 8))
+            values = [b"v"] * random.choice((1, 1, 2, 5))
+            first, epoch = (sequences.get(key, 0), 0) if key[2] >= 0 else (-1, -1)
+            sequences[key] = first + len(values)
+            batch = batch_of(*values, producer_id=key[2], epoch=epoch, sequence=first)
+            requests.append(partial(produce, number=key[0], partition=key[1], batch=batch))
+        committed(source, *requests)
+        if random.random() < 0.2:
+            committed(source, partial(set_partitions, name=random.choice(topics).name, partitions=4))
+    return source
+
+
+def frames_of(source: ShardLog, random: Random) -> Iterator[Frame]:
+    """Its rows in frames of whole commits, now and then one of before again."""
+    names, rows = Names(source), [row for row in rows_of(source) if sendable(row, B)]
+    commits = sorted({row.commit for row in rows})
+    first, sent = 0, list[Frame]()
+    while commits:
+        count = random.randrange(1, 5)
+        taken, commits = commits[:count], commits[count:]
+        wanted = [row for row in rows if first <= row.commit <= taken[-1]]
+        sent.append(
+            Frame(b"l" * 16, GrantRun(1, 1), A, 0, 0xFFFF, first, taken[-1] + 1, b"e" * 16, names.of(wanted), wanted)
+        )
+        yield sent[-1]
+        first = taken[-1] + 1
+        if random.random() < 0.3:
+            yield random.choice(sent)
+
+
+@pytest.fixture
+def appended(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """How many rows each look for plain ones appended; looks come after every second row."""
+    counts: list[int] = []
+    append = PlainRows.append
+
+    def counted(rows: PlainRows, first: int, end: int) -> int:
+        counts.append(append(rows, first, end))
+        return counts[-1]
+
+    monkeypatch.setattr(PlainRows, "append", counted)
+    monkeypatch.setattr(applying_rows, "ALONE_MIN", 2)
+    return iter([counts])
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_a_frame_becomes_what_its_rows_one_by_one_would(part: int, appended: Iterator[list[int]]) -> None:
+    """Whatever is changed in it: numbers of rows, batches, their order."""
+    for seed in range(part, SEEDS, 3):
+        random = Random(seed)
+        hostile, twins = Hostile(random), Twins(ANYBODY if seed % 4 else random.choice((_of(A), _of(C))))
+        try:
+            for frame in frames_of(life(random), random):
+                if random.random() < 0.3 and frame.from_commit:
+                    changed = hostile.changed(frame)
+                    twins.get(encode_frame(changed))
+                twins.get(encode_frame(frame))
+            twins.reopen()
+        except BaseException as error:
+            error.add_note(f"seed {seed}; changed: {hostile.said}")
+            raise
+    counts = next(appended)
+    assert sum(counts) > 20 * SEEDS
+    assert sum(count > 3 for count in counts) > SEEDS
+
+
+def kafka_frames(topic: Row, epochs: list[int], random: Random, first: int = 0) -> Iterator[Frame]:
+    """A frame that makes the topic, and one for each epoch, of batches of both partitions."""
+    yield frame_of([topic])
+    ends, newest = {0: (first, -1), 1: (first, -1)}, random.choice((True, False))
+    for place, epoch in enumerate(epochs):
+        rows = []
+        for partition in (0, 1, 1, 0, 1, 0, 0):
+            end, _ = after = ends[partition]
+            values = [b"v"] * random.randrange(1, 4)
+            batch = batch_of_epoch(epoch, end, *values, producer_id=random.choice((-1, 5)) if newest else -1)
+            rows.append(row_of(batch, after=after, partition=partition))
+            ends[partition] = end + len(values), epoch
+        yield frame_of(rows, first=place + 1)
+
+
+def test_epochs_of_a_kafka_clusters_partitions(appended: Iterator[list[int]]) -> None:
+    """They may be above the topic's there, and nowhere else."""
+    for seed in range(8):
+        random = Random(seed)
+        twins = Twins()
+        for frame in kafka_frames(
+            topic_row(partitions=2, owner_at=("kafka://old", "")[seed % 2]), [0, 3, 3, 7, 7], random
+        ):
+            twins.get(encode_frame(frame))
+        twins.reopen()
+    assert sum(next(appended)) > 20
+
+
+def test_a_topic_whose_owner_has_changed(appended: Iterator[list[int]]) -> None:
+    """Its epoch begins at other offsets in each partition."""
+    twins = Twins()
+    topic = topic_row(partitions=2, owner_at="")
+    first = [row_of(batch_of_epoch(0, 0, b"v", b"v"), after=(0, -1), partition=each) for each in (0, 1)]
+    payload = replace(payloads.decode_topic(topic.batch), epoch=1, version=1, since=((2, ((0, 0),)), (2, ((0, 0),))))
+    changed = topic._replace(batch=payloads.encode(payload))
+    twins.get(encode_frame(frame_of([topic, *first, changed])))
+    for place in range(1, 4):
+        ends = [twins.by_row.announced.state.partition(number, each) for number in _numbers(twins) for each in (0, 1)]
+        rows = [
+            row_of(batch_of_epoch(1, state.end, b"v"), after=(state.end, state.epoch), partition=each)
+            for each, state in enumerate(ends)
+        ]
+        twins.get(encode_frame(frame_of(rows, first=place)))
+    assert sum(next(appended)) >= 4
+
+
+def _numbers(twins: Twins) -> list[int]:
+    return [topic.number for topic in twins.by_row.announced.state.topics()]
+
+
+def test_a_long_frame_is_read_as_columns_and_a_short_one_is_not() -> None:
+    """Few rows are decided sooner one by one."""
+    batch = row_of(batch_of_epoch(0, 0, b"v"), after=(0, -1))
+    short = frame_of([batch] * (ROWS_AS_COLUMNS_MIN - 1))
+    assert isinstance(decode_frame(encode_frame(short)).rows, list)
+    long = decode_frame(encode_frame(frame_of([batch] * ROWS_AS_COLUMNS_MIN))).rows
+    assert isinstance(long, RowsOf)
+    assert list(long) == [batch._replace(row=each) for each in range(ROWS_AS_COLUMNS_MIN)]
+    assert list(long[5:7]) == [long[5], long[-ROWS_AS_COLUMNS_MIN + 6]]
+
+
+def _of(*origins: bytes) -> Admission:
+    return Admission(frozenset(origins), topics_max=100, partitions_max=100, notes_max=1000)
