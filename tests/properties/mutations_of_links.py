@@ -251,7 +251,7 @@ OF_LINKS = [
     Mutation(
         "producers-replayed",
         "producers are known again after a restart",
-        "streamlog.state.effects:_batch",
+        "streamlog.state.effects:_note_writer",
         "_note_producer(target, row)",
         "pass",
         0,

@@ -20,6 +20,7 @@ from tests.support.batches import produce
 from tests.support.kafka_rows import batch_of_epoch, frame_of, row_of, topic_row
 
 from fairlead.model.errors import CorruptBatch
+from fairlead.protocol.batch import TRANSACTIONAL
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying import rows as applying_rows
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
@@ -29,7 +30,7 @@ from fairlead.streamlog.frames.codec import ROWS_AS_COLUMNS_MIN, decode_columns,
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.objects.columns import RowsOf
 from fairlead.streamlog.requests.topics import set_partitions
-from fairlead.streamlog.rows import Row
+from fairlead.streamlog.rows import HOLE, REWRITTEN, Kind, Row
 from fairlead.streamlog.values import GrantRun
 from fairlead.streamlog.writing.writer import ShardLog
 
@@ -178,26 +179,80 @@ def test_epochs_of_a_kafka_clusters_partitions(appended: Iterator[list[int]]) ->
     assert sum(next(appended)) > 20
 
 
+def at(offset: int, epoch: int = 0, *, attributes: int = 0, producer_id: int = -1) -> Row:
+    """A row of one record behind epoch 0 of partition 0, which ends at 4."""
+    batch = batch_of_epoch(epoch, offset, b"v", attributes=attributes, producer_id=producer_id)
+    return row_of(batch, after=(4, 0))
+
+
+CHANGED = {
+    "nothing": at(4),
+    "behind a gap of the source": at(6),
+    "behind what is not here": at(6)._replace(previous_end=5),
+    "below the end": at(3),
+    "at offsets below 0": at(4)._replace(base_offset=-1),
+    "behind another epoch": at(4)._replace(previous_epoch=1),
+    "of a later epoch": at(4, 1),
+    "of no epoch": at(4)._replace(epoch=-1),
+    "harmed": at(4)._replace(batch=bytes(at(4).batch)[:-1] + b"?"),
+    "cut": at(4)._replace(batch=at(4).batch[:40]),
+    "of more records": at(4)._replace(records=2),
+    "of another time": at(4)._replace(max_timestamp=1),
+    "of another CRC": at(4)._replace(crc=1),
+    "at other offsets": at(4)._replace(last_offset=5),
+    "rewritten": at(4)._replace(bits=REWRITTEN),
+    "behind a hole": at(4)._replace(bits=HOLE),
+    "of a transaction": at(4, attributes=TRANSACTIONAL, producer_id=5),
+    "of a producer": at(4, producer_id=5),
+    "claimed": at(4, producer_id=-7),
+    "of no partition": at(4)._replace(partition=2),
+    "of a negative partition": at(4)._replace(partition=-1),
+    "of an unknown kind": at(4)._replace(kind=200),
+    "of a control kind": at(4)._replace(kind=int(Kind.START)),
+}
+
+
+@pytest.mark.parametrize("what", CHANGED)
+def test_a_row_that_is_not_plain_stops_at_itself(what: str, appended: Iterator[list[int]]) -> None:
+    """The rows before it are appended, and those behind it as its own effect lets them."""
+    twins = Twins()
+    held = [row_of(batch_of_epoch(0, 0, b"v", b"v", b"v", b"v"), after=(0, -1), partition=each) for each in (0, 1)]
+    twins.get(encode_frame(frame_of([topic_row(partitions=2), *held])))
+    others = [row_of(batch_of_epoch(0, offset, b"v"), after=(offset, 0), partition=1) for offset in range(4, 16)]
+    twins.get(encode_frame(frame_of([*others[:6], CHANGED[what], *others[6:]], first=1)))
+    twins.get(encode_frame(frame_of([at(4)], first=2)))
+    twins.reopen()
+    assert max(next(appended)) in ({13} if what in PLAIN else {4, 6})
+
+
+PLAIN = {"nothing", "behind a gap of the source", "of a producer"}
+
+
+def changed_owner(twins: Twins) -> None:
+    """Both partitions of the topic end at 2 in epoch 0, where an owner's epoch 1 begins."""
+    topic = topic_row(partitions=2, owner_at="")
+    first = [row_of(batch_of_epoch(0, 0, b"v", b"v"), after=(0, -1), partition=each) for each in (0, 1)]
+    since = ((2, ((0, 0),)), (2, ((0, 0),)))
+    payload = replace(payloads.decode_topic(topic.batch), epoch=1, version=1, since=since)
+    twins.get(encode_frame(frame_of([topic, *first, topic._replace(batch=payloads.encode(payload))])))
+
+
 def test_a_topic_whose_owner_has_changed(appended: Iterator[list[int]]) -> None:
     """Its epoch begins at other offsets in each partition."""
     twins = Twins()
-    topic = topic_row(partitions=2, owner_at="")
-    first = [row_of(batch_of_epoch(0, 0, b"v", b"v"), after=(0, -1), partition=each) for each in (0, 1)]
-    payload = replace(payloads.decode_topic(topic.batch), epoch=1, version=1, since=((2, ((0, 0),)), (2, ((0, 0),))))
-    changed = topic._replace(batch=payloads.encode(payload))
-    twins.get(encode_frame(frame_of([topic, *first, changed])))
-    for place in range(1, 4):
-        ends = [twins.by_row.announced.state.partition(number, each) for number in _numbers(twins) for each in (0, 1)]
-        rows = [
-            row_of(batch_of_epoch(1, state.end, b"v"), after=(state.end, state.epoch), partition=each)
-            for each, state in enumerate(ends)
-        ]
-        twins.get(encode_frame(frame_of(rows, first=place)))
-    assert sum(next(appended)) >= 4
+    changed_owner(twins)
+    for place, end in enumerate((2, 3, 4)):
+        batch = batch_of_epoch(1, end, b"v")
+        rows = [row_of(batch, after=(end, 0 if end == 2 else 1), partition=each) for each in (0, 1)]
+        twins.get(encode_frame(frame_of(rows, first=1 + place)))
+    assert sum(next(appended)) == 4
 
 
-def _numbers(twins: Twins) -> list[int]:
-    return [topic.number for topic in twins.by_row.announced.state.topics()]
+def test_a_row_says_another_epoch_than_the_partition_has() -> None:
+    """That before it is the topic's own, so the source has records that are not here."""
+    twins = Twins()
+    changed_owner(twins)
+    twins.get(encode_frame(frame_of([row_of(batch_of_epoch(1, 2, b"v"), after=(2, 1))], first=1)))
 
 
 def test_a_long_frame_is_read_as_columns_and_a_short_one_is_not() -> None:
