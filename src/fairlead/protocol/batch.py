@@ -171,7 +171,8 @@ def producer_ids(data: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[
 
 def headers_at(data: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.void]:
     """The headers of the batches that begin at `starts` in `data`, with the fields of `BatchHeader`."""
-    return data[starts[:, None] + np.arange(HEADER_BYTES)].view(HEADER_DTYPE).ravel()
+    found: NDArray[np.void] = data[starts[:, None] + np.arange(HEADER_BYTES)].view(HEADER_DTYPE).ravel()
+    return found
 
 
 def are_whole(headers: NDArray[np.void], sizes: NDArray[Any]) -> NDArray[np.bool_]:
