@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from fairlead.mirror.bytes.outgoing import Outgoing
 from fairlead.mirror.exactly import strand
 from fairlead.mirror.names import REGISTRY, positions_topic
+from fairlead.mirror.ports import Topic
 from fairlead.model.errors import Aborted, FairleadError, Fenced, InvalidValue
 from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch
 from tests.mirror.fake import FakeCluster
@@ -129,6 +130,44 @@ async def test_what_was_fetched_before_a_failure_is_not_taken_after_it(world: Wo
     mirror.stop()
     await task
     assert world.b.values("t") == numbers(0, 200)
+
+
+class SlowRegistry(FakeCluster):
+    """A source whose registry is read only when the test says so."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.waits = False
+
+    async def topics(self, names: Iterable[str] | None) -> Mapping[str, Topic]:
+        if names == [REGISTRY]:
+            self.waits = not self.gate.is_set()
+            await self.gate.wait()
+        return await super().topics(names)
+
+
+async def test_what_is_worked_on_while_a_transaction_fails_is_not_sent_after_it(world: World) -> None:
+    """The batches of a producer that is not known yet wait for the registry; the lane goes back meanwhile."""
+    source = SlowRegistry("a")
+    source.make("t")
+    source.put("t", 0, numbers(0, 4))
+    mirror = world.mirror(source, exactly_once=True)
+    task = asyncio.create_task(mirror.run())
+    await until(partial(has, world, 4))
+    failures = failing(1, lambda: Aborted("as the test wants"))
+    world.b.fails = lambda transactional_id: failures(transactional_id) if source.waits else None
+    source.gate.clear()
+    source.put("t", 0, numbers(4, 8))
+    source.put("t", 0, numbers(8, 12), producer_id=7)
+    await until(lambda: any("as the test wants" in line for line in world.said))
+    await a_quiet_while()
+    source.gate.set()
+    await until(partial(has, world, 12))
+    mirror.stop()
+    await task
+    assert world.b.values("t") == numbers(0, 12)
 
 
 async def test_a_transaction_that_took_too_long_is_told_and_the_next_are_smaller(world: World) -> None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.mirror.fake import FakeCluster
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 
 from fairlead.mirror.books.book import Position, origins_record
 from fairlead.mirror.exactly.lane import Ground, Lane
@@ -83,7 +83,8 @@ async def test_who_was_taken_over_can_add_no_origin(cluster: FakeCluster) -> Non
         portion = beginning()
         zombie.strand("new").put(portion)
         with pytest.raises(Fenced):
-            await task
+            async with in_time():
+                await asyncio.shield(task)
         assert isinstance(portion.done.exception(), Aborted)
     assert not any(name.endswith(".new") for name in cluster.owners)
 
