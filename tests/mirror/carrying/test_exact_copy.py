@@ -89,6 +89,20 @@ async def test_memory_counts_until_a_batch_is_acknowledged_the_position_until_it
     assert lane.copy.recorded == lane.copy.position
 
 
+async def test_a_position_counts_what_was_left_out_before_it() -> None:
+    """By portions of the same transaction too."""
+    lane = FakeLane()
+    for number in range(2):
+        lane.copy.take(Made([("a", 0, one(number))], [(1, number + 1)], 0, looped=5))
+    assert [portion.position().looped for _, portion in lane.portions] == [5, 10]
+    for _, portion in lane.portions:
+        answer(portion)
+        portion.committed()
+    assert lane.copy.position.looped == 10
+    lane.copy.go_back(BEGIN)
+    assert lane.copy.position.looped == 0
+
+
 async def test_another_origin_waits_for_the_commit() -> None:
     lane = FakeLane()
     lane.take("a", "b", "b")

@@ -43,7 +43,8 @@ class _Sent(NamedTuple):
 class _Portion:
     """A step, as a strand takes it."""
 
-    def __init__(self, copy: ExactCopy, origin: str, sends: Sequence[Send], step: Step) -> None:
+    def __init__(self, copy: ExactCopy, origin: str, sends: Sequence[Send], step: Step, looped: int) -> None:
+        """`looped` records were left out up to here, in all."""
         self.part = copy.part
         self.origin = origin
         self.waits = not sends
@@ -55,6 +56,7 @@ class _Portion:
         """Batches that were acknowledged."""
         self._copy = copy
         self._sends = sends
+        self._looped = looped
 
     def depart(self) -> Sequence[Send]:
         sends, self._sends = self._sends, ()
@@ -70,7 +72,7 @@ class _Portion:
             self._copy.refuse(send.outgoing, error)
 
     def position(self) -> Position:
-        return self._copy.position_behind(self.step)
+        return self._copy.position_behind(self.step, self._looped)
 
     def committed(self) -> None:
         self._copy.commit(self)
@@ -103,6 +105,8 @@ class ExactCopy(Copy):
         self._lane = lane
         self._again = again
         self._origin = part.cluster
+        self._looped_behind = begin.looped
+        """Records that were left out of all that was taken."""
         self._portions: deque[_Portion] = deque()
         """Wait until what is before them, of another origin, is committed."""
         self._open = 0
@@ -145,7 +149,9 @@ class ExactCopy(Copy):
         self.frontier = max(self.frontier or 0, until)
         self.records_under_way += sum(send.outgoing.records for send in sends)
         self.bytes_under_way += sum(send.outgoing.size_bytes for send in sends)
-        self._portions.append(_Portion(self, origin, sends, self._settled.add(until, epoch, 1, looped)))
+        self._looped_behind += looped
+        step = self._settled.add(until, epoch, 1, looped)
+        self._portions.append(_Portion(self, origin, sends, step, self._looped_behind))
 
     def _pump(self) -> None:
         while self._portions and (self._open == 0 or self._portions[0].origin == self._origin):
@@ -171,9 +177,8 @@ class ExactCopy(Copy):
         if self._barrier is None or first < self._barrier[0]:
             self._barrier = first, f"the destination refused what lies at offsets {first} to {last}: {error}"
 
-    def position_behind(self, step: Step) -> Position:
+    def position_behind(self, step: Step, looped: int) -> Position:
         """The position once this step is committed."""
-        looped = self._looped + self._settled.looped + step.looped
         return Position(step.until, step.epoch, self.part.topic, self.to, self.gone, looped=looped)
 
     def commit(self, portion: _Portion) -> None:
@@ -211,5 +216,6 @@ class ExactCopy(Copy):
             portion.dropped()
         self._portions.clear()
         self._open = self.records_under_way = self.bytes_under_way = 0
-        self._settled, self._looped = Settled(position.offset, position.epoch), position.looped
+        self._settled = Settled(position.offset, position.epoch)
+        self._looped = self._looped_behind = position.looped
         self.gone, self.recorded = position.gone, position
