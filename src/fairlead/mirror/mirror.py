@@ -177,7 +177,7 @@ class Mirror:
             source.claim(topics)
             self._say_plan(source, topics, planned)
             await self._say_groups(source)
-            await self._say_changes(source, {each.source.name: each.to for each in topics.topics if not each.makes})
+            await self._say_changes(source, topics)
 
     def _say_plan(self, source: Source, topics: TopicPlan, planned: Sequence[Planned]) -> None:
         self._say(f"{source.label}: {len(topics.topics)} topics with {len(planned)} partitions")
@@ -199,10 +199,12 @@ class Mirror:
             shown = ", ".join(names[:GROUPS_SHOWN_MAX]) + more
             self._say(f"  {len(names)} groups go along{': ' if names else ''}{shown}")
 
-    async def _say_changes(self, source: Source, topics: Mapping[str, str]) -> None:
+    async def _say_changes(self, source: Source, plan: TopicPlan) -> None:
         follows = self._options.follows
+        topics = {each.source.name: each.to for each in plan.topics}
         if follows.settings:
-            for to, changes in (await self._settings_of(source).differences(topics)).items():
+            there = {each.source.name: each.to for each in plan.topics if not each.makes}
+            for to, changes in (await self._settings_of(source).differences(there)).items():
                 for line in shown(to, changes):
                     self._say(f"  {line}")
         if follows.acls:
