@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.properties.stories import RARE, STORIES
+from tests.properties.stories import COPIED, RARE, STORIES
 from tests.properties.switching import Mutation
 
 OF_STORIES = [
@@ -149,5 +149,14 @@ OF_STORIES = [
         "return offset",
         31,
         RARE,
+    ),
+    Mutation(
+        "copied-once",
+        "a batch of a tail is copied once",
+        "streamlog.requests.diverged:append",
+        "if row.base_offset >= end:",
+        "if True:",
+        1,
+        COPIED,
     ),
 ]

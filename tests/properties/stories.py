@@ -296,3 +296,13 @@ RARE = STORIES._replace(
 )
 """What one takeover of 2,048 brings about, and a restored owner that nobody has noticed: what comes of it is for people
 to settle, so that not every such world comes to one history by itself. Played only with rules that are switched off."""
+_FEW = {"create", "produce", "exchange", "flow", "copy", "merge", "hand over", "take over", "reopen"}
+COPIED = STORIES._replace(
+    steps=25,
+    actions=[
+        *(action._replace(weight=1) for action in STORIES.actions if action.name in _FEW),
+        Action("two copy", 8, of_two(two_copy)),
+    ],
+    weights={},
+)
+"""Most of what happens is that two holders of a tail copy it."""
