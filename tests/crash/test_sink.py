@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -39,7 +39,8 @@ class Query:
 
     def kill(self) -> None:
         """All of it: the program, Spark's JVM and its workers."""
-        os.killpg(self.process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended by itself
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self._log.close()
 
@@ -49,8 +50,8 @@ class Query:
 
 
 @contextmanager
-def running(folder: Path, site: Site) -> Iterator[Query]:
-    query = Query(folder, site)
+def running(folder: Path, site: Site, *how: str) -> Iterator[Query]:
+    query = Query(folder, site, *how)
     try:
         yield query
     finally:
@@ -80,8 +81,8 @@ def test_what_a_query_writes_is_there_once_over_kills(site: Site, tmp_path: Path
             wait_until(lambda seen=seen: copied(site) > seen, "the query writes")  # type: ignore[misc]
             time.sleep(choose.random() * 2)  # the moment of the kill, not a condition
             hit(victim, query, site)
-    last = Query(tmp_path, site, "once")
-    assert last.process.wait(240) == 0, (tmp_path / "query.log").read_text()[-3000:]
+    with running(tmp_path, site, "once") as last:
+        assert last.process.wait(240) == 0, (tmp_path / "query.log").read_text()[-3000:]
     found = read_all(site.kafka, ["out"], prefix="/default:")
     print(f"seed {SEED}: {ROUNDS} kills, {ROUNDS * RECORDS_A_ROUND} records")
     assert sorted(int(content.value or b"-1") for content in found.values()) == list(range(ROUNDS * RECORDS_A_ROUND))
