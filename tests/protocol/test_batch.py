@@ -208,6 +208,16 @@ def test_librdkafka_s_snappy_is_read() -> None:
     assert r.decompress(2, pa.compress(b"a block" * 9, codec="snappy", asbytes=True)) == b"a block" * 9
 
 
+def test_bytes_may_be_signed_as_in_arrow_s_buffers() -> None:
+    """The length of a snappy block has bytes from 128 on, which are below 0 there."""
+    import pyarrow as pa
+
+    plain = b"a block" * 300
+    for codec, name in ((2, "snappy"), (3, "lz4"), (4, "zstd")):
+        packed = pa.compress(plain, codec=name, asbytes=True) if codec == 2 else r.compress(codec, plain)
+        assert r.decompress(codec, memoryview(pa.py_buffer(packed))) == plain
+
+
 @pytest.mark.parametrize("size", [0, 1, 32 * 1024, 100_000])
 @pytest.mark.parametrize("codec", range(5), ids=r.CODECS)
 def test_what_is_compressed_comes_back(codec: int, size: int) -> None:

@@ -96,7 +96,7 @@ def pieces(codec: int, data: bytes | memoryview, bytes_max: int, piece_bytes: in
         view = memoryview(data)
         found: Iterator[bytes | memoryview] = (view[at : at + piece_bytes] for at in range(0, len(view), piece_bytes))
     elif codec == 2:
-        found = _snappy(memoryview(data), bytes_max)
+        found = _snappy(memoryview(data).cast("B"), bytes_max)  # Arrow's buffers have signed bytes
     else:
         found = _stream(CODECS[codec], data, piece_bytes)
     room = bytes_max

@@ -38,6 +38,7 @@ def test_a_row_survives_packets_and_batches(row: Row) -> None:
     if isinstance(found, Tail):
         assert isinstance(row, Tail)
         assert bytes(found.records) == bytes(row.records)
+        assert found.records.format == "B"
         found, row = replace(found, records=memoryview(b"")), replace(row, records=memoryview(b""))
     assert found == row
     assert other == Close(1)

@@ -105,7 +105,7 @@ def packet_of(row: Row) -> Packet:
 
 def row_of(packet: Packet) -> Row:
     """The inverse. The records of a tail are a view."""
-    data = memoryview(packet.data)
+    data = memoryview(packet.data).cast("B")  # Arrow's buffers have signed bytes
     kind, number = _HEAD.unpack_from(data)
     at = _HEAD.size
     if kind == _Kind.OPEN:
