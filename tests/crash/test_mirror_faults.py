@@ -27,6 +27,7 @@ AWAY_SECONDS = 60.0 if ROUNDS else 2.0
 MODES = {
     "two of each": ["--num.streams", "2", "--num.producers", "2"],
     "exactly once": [EXACTLY_ONCE],
+    "spark": ["--engine", "spark", "--num.streams", "2"],
 }
 """Ways to run a mirror: its options."""
 WAYS = [
@@ -35,6 +36,7 @@ WAYS = [
     ("fairlead", "kafka", "two of each"),
     ("fairlead", "fairlead", "two of each"),
     ("kafka", "kafka", "exactly once"),
+    pytest.param("kafka", "kafka", "spark", marks=pytest.mark.spark),
     *([("fairlead", "kafka", "exactly once")] if ROUNDS else []),
 ]
 FEW = [
