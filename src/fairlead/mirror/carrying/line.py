@@ -20,7 +20,7 @@ from fairlead.mirror.books.book import Position
 from fairlead.mirror.books.points import Segment
 
 SPACING_BYTES: Final = 4 * 1024 * 1024
-"""So much is mirrored between the ends of two stretches that are kept: reading it, to count, takes some 50 ms."""
+"""So much is mirrored between the ends of two stretches that are kept, and so much is read at most to count."""
 
 
 class Sent(Protocol):
