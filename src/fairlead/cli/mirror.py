@@ -20,7 +20,7 @@ def mirror(
     ] = None,
     mm2_config: Annotated[
         Path | None,
-        typer.Option("--mm2.config", metavar="FILE", help="MirrorMaker 2's properties: its flows, instead of both"),
+        typer.Option("--mm2.config", metavar="FILE", help="a property file of MirrorMaker 2, whose flows are mirrored"),
     ] = None,
     clusters: Annotated[
         list[str] | None,
@@ -41,9 +41,12 @@ def mirror(
             help="who carries (default: spark); local, the one for --exactly.once, is this process, and needs no Java",
         ),
     ] = None,
-    num_streams: Annotated[int, typer.Option("--num.streams", help="workers for each source; 16 at most are used")] = 1,
+    num_streams: Annotated[
+        int, typer.Option("--num.streams", help="workers (local: fetching streams of each source), 16 at most are used")
+    ] = 1,
     num_producers: Annotated[
-        int, typer.Option("--num.producers", help="produce connections to each broker of the destination")
+        int,
+        typer.Option("--num.producers", help="produce connections of each worker to each broker of the destination"),
     ] = 1,
     preserve_partitions: Annotated[
         bool,
@@ -65,7 +68,7 @@ def mirror(
         typer.Option("--emit.heartbeats", help="write MirrorMaker 2's heartbeats at both ends"),
     ] = False,
     emit_heartbeats_interval_seconds: Annotated[
-        int, typer.Option("--emit.heartbeats.interval.seconds", help="between two heartbeats")
+        int, typer.Option("--emit.heartbeats.interval.seconds", help="seconds between two heartbeats")
     ] = 1,
     replication_factor: Annotated[
         int, typer.Option("--replication.factor", help="of topics that are made (-1: the destination's own)")
@@ -92,7 +95,8 @@ def mirror(
         ),
     ] = None,
     offset_commit_interval_ms: Annotated[
-        int | None, typer.Option("--offset.commit.interval.ms", help="how often positions are written")
+        int | None,
+        typer.Option("--offset.commit.interval.ms", help="how often positions are written (default: each second)"),
     ] = None,
     abort_on_send_failure: Annotated[
         str | None,
@@ -116,22 +120,28 @@ def mirror(
         str, typer.Option("--groups", metavar="REGEX", help="consumer groups that go with their topics")
     ] = ".*",
     groups_exclude: Annotated[
-        str, typer.Option("--groups.exclude", metavar="REGEX", help="consumer groups that do not")
+        str, typer.Option("--groups.exclude", metavar="REGEX", help="consumer groups that do not go with them")
     ] = "console-consumer-.*, connect-.*, __.*",
     groups_rewind: Annotated[
         bool, typer.Option("--groups.rewind", help="move groups backward too, as a failback may need it")
     ] = False,
     sync_group_offsets: Annotated[
-        str, typer.Option("--sync.group.offsets", metavar="[true|false]", help="commit groups' offsets there")
+        str,
+        typer.Option("--sync.group.offsets", metavar="[true|false]", help="commit groups' offsets at the destination"),
     ] = "true",
     sync_group_seconds: Annotated[
-        int, typer.Option("--sync.group.offsets.interval.seconds", help="how often groups are moved")
+        int, typer.Option("--sync.group.offsets.interval.seconds", help="seconds between two looks at the groups")
     ] = 5,
     sync_topic_configs: Annotated[
         str, typer.Option("--sync.topic.configs", metavar="[true|false]", help="settings of topics follow their source")
     ] = "true",
     config_properties_exclude: Annotated[
-        str | None, typer.Option("--config.properties.exclude", metavar="REGEX", help="settings that do not")
+        str | None,
+        typer.Option(
+            "--config.properties.exclude",
+            metavar="REGEX",
+            help="settings of topics that do not follow (default: MirrorMaker 2's)",
+        ),
     ] = None,
     use_defaults_from: Annotated[
         str,
@@ -165,7 +175,7 @@ def mirror(
     ] = None,
     new_consumer: Annotated[bool, typer.Option("--new.consumer", help="has no effect here")] = False,
 ) -> None:
-    """Mirror topics from Kafka clusters to another: at least once, in order, batches as they are."""
+    """Mirror topics from Kafka clusters to another: at least or exactly once, in order, batches as they are."""
     with ending_at_once():
         from fairlead.mirror.mm2.config import flows_of
         from fairlead.mirror.options import checked
@@ -177,7 +187,7 @@ def mirror(
         "--new.consumer": new_consumer,
     }
     for option in (option for option, given in idle.items() if given):
-        warn(f"{option} has no effect here: one process carries all partitions, without rebalances")
+        warn(f"{option} has no effect here: the mirror itself says who carries a partition, without rebalances")
     options = checked(
         consumer_configs=consumer_config or [],
         producer_config=producer_config,
