@@ -14,7 +14,7 @@ from tests.cluster.opening import Open
 from fairlead.cluster import keys
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.jobs import JobRecord
-from fairlead.cluster.values import CopyPermission, LinkRecord, StreamSettings, UpstreamRecord
+from fairlead.cluster.values import CopyPermission, KafkaUpstream, LinkRecord, StreamSettings, UpstreamRecord
 from fairlead.model.errors import BadRequest
 from fairlead.model.limits import LEVEL_MAX, LEVEL_MIN
 from fairlead.model.names import StreamPath
@@ -38,6 +38,7 @@ def listed() -> dict[str, set[str]]:
 def form_of(key: str) -> str:
     """The key as the page of formats writes it, with every id called so."""
     named = re.sub(r"/mapr/[^#]*", "<source>", re.sub("[0-9a-f]{32}", "<id>", key))
+    named = re.sub(r"^(kafka/<id>)/.*", r"\1/<name>", named)
     return re.sub(r"/[0-9]+$", "/<number>", named)
 
 
@@ -51,6 +52,9 @@ async def everything_written(cluster: Cluster, *, keep: bool = False) -> dict[st
     await cluster.links.add_upstream(UpstreamRecord(stream.id, StreamPath("/ships", "london")))
     await cluster.links.add_upstream(UpstreamRecord(stream.id, StreamPath("/ships", "london"), None, LINK))
     await cluster.links.allow_copy(CopyPermission(stream.id, StreamPath("/ships", "london"), 0))
+    await cluster.kafka.add(
+        KafkaUpstream(stream.id, "port", LINK, "/etc/port.config", "k", "ship-.*", "ship-0", paused=True)
+    )
     job = JobRecord(LINK, "transfer", stream.id, "/ships", {"to": "/mapr/newyork/ships"}, 1, 0)
     await cluster.jobs.add(job, ["container-17"])
     found = dict(cluster.meta.state.entries)
