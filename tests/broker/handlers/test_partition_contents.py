@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from tests.broker.handlers.asking import Asker, asking, versions
+from tests.broker.handlers.asking import Asker, a_copy, asking, versions
 from tests.support.batches import changed, produced_to
 
 from fairlead.broker.handlers import describe_log_dirs, describe_producers
@@ -129,3 +129,13 @@ async def test_producers_end_where_the_answer_is_too_long(monkeypatch: pytest.Mo
         answers = await active(asker, a=[0, 1])
         assert answers["a", 0].error_code is ErrorCode.none
         assert answers["a", 1].error_code is ErrorCode.invalid_request
+
+
+async def test_a_copy_does_not_say_what_it_has_heard_of_producers() -> None:
+    """It may lie behind what its owner has acknowledged: whoever counts on from there would send a number twice."""
+    async with asking() as asker:
+        await a_copy(asker, "/ships", "copy", owner="/default")
+        (topic,) = (await asker.ask(PRODUCERS, 0, topics=[{"name": "/ships:copy", "partition_indexes": [0]}])).topics
+        (answer,) = topic.partitions
+        assert (answer.error_code, answer.active_producers) == (ErrorCode.policy_violation, ())
+        assert "topic /ships:copy is owned by /mapr/site/default" in answer.error_message

@@ -413,6 +413,8 @@ async def test_a_steady_producer_never_takes_other_numbers() -> None:
             found = await asyncio.gather(*sent, return_exceptions=True)
             assert [type(each) for each in found] == [BadRequest] * 4
             assert "t, partition 0: OUT_OF_ORDER_SEQUENCE_NUMBER" in str(found[0])
+            with pytest.raises(BadRequest, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
+                await producer.send("t", 0, batch(b"later"))
             assert sequences(broker) == [(0, 0)]
 
 

@@ -1,7 +1,8 @@
 """DescribeProducers (KIP-664): the idempotent producers that a partition remembers.
 
 Transactions are not served, so none has an open one. Producers are remembered in one table for each shard, which is
-walked once for all partitions of a request.
+walked once for all partitions of a request. Only the topic's owner answers, once it has all that was written before its
+epoch: what a copy has heard of a producer may lie behind what was acknowledged to it.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import RefusedRequest, code_of, message_of
 from fairlead.broker.pacing import Pace
+from fairlead.model.errors import NotOwner, OwnerPending
 from fairlead.model.limits import REQUEST_ITEMS_MAX
 from fairlead.protocol.messages import Fields
+from fairlead.streamlog.ownership.histories import beginning_of
+from fairlead.streamlog.ownership.standing import is_active
 from fairlead.streamlog.writing.shard import Shard
 
 API_KEY = 61
@@ -58,7 +62,13 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
 def _place(ctx: RequestContext, name: str, index: int) -> _Place | Exception:
     try:
         found = ctx.listener.find(name)
-        found.topic.check_partition(index)
+        topic = found.topic
+        topic.check_partition(index)
+        if topic.owner != found.stream.id:
+            raise NotOwner(name, found.stream.owner_path(topic))
+        state = found.shard.state.partition(topic.number, index)
+        if not is_active(topic, index, state):
+            raise OwnerPending(topic.name, index, state.end, beginning_of(topic.since, index)[0])
     except Exception as error:
         return error
     return found.shard, found.topic.number, index

@@ -103,6 +103,8 @@ class Lane:
         """Its partition may be written to; in a transaction it may have to be told of first."""
         self._transactional = transactional
         self._steady = steady
+        self.ended: FairleadError | None = None
+        """Why it sends nothing any more: a batch of a steady lane was refused, and what is behind it must not come."""
         self.producer_id = producer_id
         self.epoch = epoch
         self.failures = 0
@@ -248,7 +250,8 @@ class Lane:
         if not waiting.done.done():
             waiting.done.set_exception(error_of(outcome.error, str(self.place), outcome.message))
         if self._steady:
-            self.fail(error_of(outcome.error, str(self.place), outcome.message))
+            self.ended = error_of(outcome.error, str(self.place), outcome.message)
+            self.fail(self.ended)
             return
         if waiting.attempts > 1:
             # An earlier attempt may have been taken. Its sequences, used again, could pass for that one.

@@ -122,6 +122,9 @@ class Producer:
         lane = self._lanes.get(place)
         if lane is None:
             lane = self._lanes[place] = self._lane(place)
+        if lane.ended is not None:
+            done.set_exception(another(lane.ended))
+            return done
         lane.waiting.append(Waiting(batch, done))
         if self._join is not None and not lane.joined:
             self._join(lane)

@@ -109,7 +109,7 @@ class Staging:
                 os.link(made, folder / _MANIFEST)
         finally:
             made.unlink()
-        for each in (folder, self._of_query, self._of_query.parent):
+        for each in (folder, *list(folder.parents)[:3]):  # each of them may be new
             sync_directory(str(each))
         found = self.manifest(manifest.batch)
         assert found is not None

@@ -216,4 +216,6 @@ async def _write(options: WriteOptions, staging: Staging, batch: int, parts: Seq
         if manifest is None:
             remembered = await asyncio.to_thread(remembered_ms, options, parts)
             manifest = await settled(cluster, staging, batch, parts, clock.wall_ms(), remembered)
+            if staging.done() >= batch:
+                return  # another driver has finished it meanwhile, and its manifest is gone
         await publish(cluster, staging, manifest, options, clock.wall_ms())
