@@ -108,6 +108,11 @@ class CreditWindow:
         self._handed = (self._handed[0] + 1, self._handed[1] + size_bytes)
         self._count(1, size_bytes)
 
+    def give_back(self, size_bytes: int) -> None:
+        """What was taken for a frame that was not handed on after all."""
+        self._handed = (self._handed[0] - 1, self._handed[1] - size_bytes)
+        self._count(-1, -size_bytes)
+
     def answered(self, frames: int, size_bytes: int) -> None:
         """Note how much has been answered in all."""
         before, self._answered = self._answered, (frames, size_bytes)

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import pytest
 from tests.streamlog.world import applied, fresh, values_at
 from tests.support.batches import changed
 from tests.support.kafka_rows import INCARNATION, LINK, SOURCE, batch_of_epoch, frame_of, topic_row
@@ -15,6 +16,7 @@ from tests.support.waiting import in_time, until
 
 from fairlead.kafka import EARLIEST, Cluster, Fetched, OffsetAndEpoch, TopicPartition
 from fairlead.kafka.errors import OFFSET_OUT_OF_RANGE
+from fairlead.model.errors import FairleadError, NotAllowed, TryAgain
 from fairlead.protocol.batch import CONTROL, TRANSACTIONAL
 from fairlead.replication.credit import CreditPool, CreditWindow
 from fairlead.replication.from_kafka.reader import KafkaReader
@@ -25,24 +27,29 @@ from fairlead.streamlog.writing.writer import ShardLog
 from fairlead.wire.control import KafkaGrant, KafkaPartition, KafkaReport
 from fairlead.wire.link_protocol import StreamPlace
 
-PLACE = TopicPartition("ships", 0)
+PLACE, OTHER = TopicPartition("ships", 0), TopicPartition("ships", 1)
 B = b"b" * 16
 
 
 @dataclass
 class FakeKafka:
-    """One partition that begins at `first` and ends at `end`, and answers that a test puts in."""
+    """Partitions that begin at `first` and end at `end`, and answers that a test puts in."""
 
     first: int = 0
     end: int = 0
-    answers: asyncio.Queue[Fetched] = field(default_factory=asyncio.Queue)
+    answers: asyncio.Queue[list[Fetched]] = field(default_factory=asyncio.Queue)
     assigned: list[tuple[int, int]] = field(default_factory=list)
-    """(offset, epoch) each time that it was asked to read on from somewhere."""
+    """(offset, epoch) each time that it was asked to read the first one on from somewhere."""
+    trouble: FairleadError | None = None
+    """What who asks where the other one begins or ends is told."""
     down: str | None = None
 
     async def offsets(
         self, places: Sequence[TopicPartition], at: int, *, committed: bool = False
     ) -> dict[TopicPartition, OffsetAndEpoch]:
+        if OTHER in places and self.trouble is not None:
+            await asyncio.sleep(0)
+            raise self.trouble
         return {each: OffsetAndEpoch(self.first if at == EARLIEST else self.end) for each in places}
 
     def fetcher(self, settings: object, *, committed: bool) -> FakeKafka:
@@ -50,21 +57,22 @@ class FakeKafka:
         return self
 
     def assign(self, place: TopicPartition, offset: int, epoch: int = -1, topic_id: bytes | None = None) -> None:
-        assert (place, topic_id) == (PLACE, INCARNATION)
-        self.assigned.append((offset, epoch))
+        assert topic_id == INCARNATION
+        if place == PLACE:
+            self.assigned.append((offset, epoch))
 
     def remove(self, place: TopicPartition) -> None:
         assert place == PLACE
 
     async def next(self) -> list[Fetched]:
-        return [await self.answers.get()]
+        return await self.answers.get()
 
     async def close(self) -> None:
         pass
 
     def says(self, *batches: bytes, position: int = 0, aborted: Sequence[tuple[int, int]] = (), **other: Any) -> None:
         """The next answer."""
-        self.answers.put_nowait(Fetched(PLACE, position, memoryview(b"".join(batches)), aborted, **other))
+        self.answers.put_nowait([Fetched(PLACE, position, memoryview(b"".join(batches)), aborted, **other)])
 
 
 @dataclass
@@ -75,6 +83,9 @@ class Rig:
     log: ShardLog
     said: list[KafkaReport]
     frames: list[bytes]
+    credit: CreditWindow
+    pipe: asyncio.Event
+    """Set while it takes frames."""
 
     @property
     def number(self) -> int:
@@ -94,6 +105,10 @@ class Rig:
     def stopped(self) -> list[str]:
         return [each.why for report in self.said for each in report.stopped]
 
+    @property
+    def told(self) -> list[str]:
+        return [report.waits_for for report in self.said]
+
     def apply(self) -> None:
         """What was handed on comes to the replica."""
         frames, self.frames[:] = list(self.frames), []
@@ -102,18 +117,26 @@ class Rig:
 
 
 @asynccontextmanager
-async def reading(kafka: FakeKafka, log: ShardLog | None = None) -> AsyncIterator[Rig]:
-    """A reader of the partition, granted from where the log ends."""
+async def reading(
+    kafka: FakeKafka, log: ShardLog | None = None, *, partitions: int = 1, frames_max: int = 1000
+) -> AsyncIterator[Rig]:
+    """A reader of the partitions, granted from where their logs end."""
     if log is None:
         log = fresh(B)
-        applied(log, frame_of([topic_row()]))
-    rig = Rig(kafka, log, [], [])
-    state, positions = log.announced.state.partition(rig.number, 0), log.announced.state.positions(LINK)
+        applied(log, frame_of([topic_row(partitions=partitions)]))
+    credit = CreditWindow(CreditPool(10**9, 10**9, frames_max, frames_max))
+    rig = Rig(kafka, log, [], [], credit, asyncio.Event())
+    rig.pipe.set()
+    positions = log.announced.state.positions(LINK)
     slices = {each: positions[0, each].commit for each in range(16)}
-    partition = KafkaPartition(16, "ships", INCARNATION, 0, state.end, state.epoch_before(state.end))
+    states = [log.announced.state.partition(rig.number, each) for each in range(partitions)]
+    given = tuple(
+        KafkaPartition(16, "ships", INCARNATION, number, state.end, state.epoch_before(state.end))
+        for number, state in enumerate(states)
+    )
     grant = KafkaGrant(
         *(1, LINK, GrantRun(1, 9), StreamPlace("kafka://old", "/", SOURCE), "id", StreamPlace("ny", "/x", B)),
-        *("/file", slices, (partition,)),
+        *("/file", slices, given),
     )
 
     async def send(message: object) -> None:
@@ -121,13 +144,13 @@ async def reading(kafka: FakeKafka, log: ShardLog | None = None) -> AsyncIterato
         rig.said.append(message)
 
     async def hand_on(frame: Packet) -> None:
+        await rig.pipe.wait()
         rig.frames.append(bytes(frame.data))
 
     async def open_kafka(file: str, cluster_id: str) -> Cluster:
         assert (file, cluster_id) == ("/file", "id")
         return cast(Cluster, kafka)
 
-    credit = CreditWindow(CreditPool(10**9, 10**9, 1000, 1000))
     reader = KafkaReader(grant, credit, send, hand_on, open_kafka=open_kafka)
     running = asyncio.ensure_future(reader.run())
     try:
@@ -283,3 +306,49 @@ async def test_what_keeps_a_reader_waiting_is_told() -> None:
         await some(rig, lambda rig: rig.said and rig.said[-1].waits_for == "no broker answers")
         kafka.down = None
         await some(rig, lambda rig: rig.said[-1].waits_for == "")
+
+
+async def test_what_came_is_handed_on_whatever_becomes_of_another_partition_of_the_answer() -> None:
+    """Where Kafka does not say where that one begins, all are read on: of this one nothing was left out, though nothing
+    more comes of it that would show it."""
+    kafka = FakeKafka(end=2)
+    async with reading(kafka, partitions=2) as rig:
+        await some(rig, lambda rig: kafka.assigned == [(0, -1)])
+        kafka.trouble = TryAgain("its leader is away")
+        found = Fetched(PLACE, 0, memoryview(batch_of_epoch(1, 0, b"a", b"b")))
+        kafka.answers.put_nowait([Fetched(OTHER, 0, memoryview(b""), error=OFFSET_OUT_OF_RANGE), found])
+        await some(rig, lambda rig: "its leader is away" in rig.told)
+        rig.apply()
+        assert rig.values == {0: b"a", 1: b"b"}
+        await some(rig, lambda rig: len(kafka.assigned) == 2)
+        assert kafka.assigned[1] == (2, 1)
+
+
+@pytest.mark.parametrize("full", ["replica", "pipe"])
+async def test_what_waits_to_be_handed_on_is_read_again_after_a_failure(full: str) -> None:
+    """Rows wait for room, and meanwhile what else is asked of Kafka fails: they were not handed on, so they are read
+    again; and the frame after the one before is the next one, with the room that it had."""
+    kafka = FakeKafka(end=0, trouble=TryAgain("its leader is away"))
+    async with reading(kafka, partitions=2, frames_max=1 if full == "replica" else 1000) as rig:
+        await some(rig, lambda rig: kafka.assigned == [(0, -1)])
+        kafka.says(batch_of_epoch(1, 0, b"a"))
+        await some(rig)
+        (first,) = rig.frames
+        rig.apply()
+        if full == "pipe":
+            rig.credit.answered(1, len(first))
+            rig.pipe.clear()
+        kafka.says(batch_of_epoch(1, 1, b"b"), position=1)
+        await some(rig, lambda rig: kafka.answers.empty() and rig.credit.settled is False)
+        kafka.trouble = NotAllowed("it may not be read")
+        await some(rig, lambda rig: "it may not be read" in rig.told)
+        kafka.trouble = None
+        rig.pipe.set()
+        rig.credit.answered(1, len(first))
+        assert rig.credit.settled
+        await some(rig, lambda rig: len(kafka.assigned) == 2)
+        assert kafka.assigned[1] == (1, 1)
+        kafka.says(batch_of_epoch(1, 1, b"b"), position=1)
+        await some(rig)
+        rig.apply()
+        assert rig.values == {0: b"a", 1: b"b"}

@@ -1,8 +1,9 @@
 """Reads what one grant names of a Kafka cluster, and hands it on as frames.
 
 In: a `KafkaGrant`. Out: encoded frames, and reports of what keeps the grant, or one of its partitions, from going on.
-Always true: a frame begins where the one before ended, so a frame that is lost is noticed; of a partition that has
-stopped nothing more is sent. It reads as far as the replica has room.
+Always true: a frame begins where the one before ended, so a frame that is lost is noticed; a partition is read on from
+behind what was handed on of it, whatever ends the reading; of a partition that has stopped nothing more is sent. It
+reads as far as the replica has room.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from fairlead.spark.packets import Packet
 from fairlead.streamlog.frames.codec import encode_frame
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.numbers import mask_of
-from fairlead.streamlog.rows import Row
+from fairlead.streamlog.rows import Kind, Row
 from fairlead.wire.apply import ApplyHello
 from fairlead.wire.control import KafkaGrant, KafkaReport, KafkaStopped
 from fairlead.wire.first_of import first_of
@@ -64,7 +65,9 @@ class KafkaReader:
         self._frame_bytes = frame_bytes
         self._open = open_kafka
         self._of = {TopicPartition(each.topic, each.partition): each for each in grant.partitions}
+        self._places = {(each.number, each.partition): place for place, each in self._of.items()}
         self._at = {place: At(each.end, each.epoch) for place, each in self._of.items()}
+        """Behind what was handed on."""
         self._begins: dict[TopicPartition, int] = {}
         """Where the logs of partitions begin that are read from there, until their first batch has come."""
         self._next = min(grant.slices.values(), default=0)
@@ -163,20 +166,16 @@ class KafkaReader:
         firsts, ends = await cluster.offsets(places, EARLIEST), await cluster.offsets(places, LATEST)
         rows: list[Row] = []
         for place in places:
-            first, end = firsts[place].offset, ends[place].offset
-            if first == self._at[place].end:
+            at, first, end = self._at[place], firsts[place].offset, ends[place].offset
+            if first == at.end:
                 self._begins.pop(place, None)
             elif first >= end:
-                rows.append(self._started(place, first, 0))
+                rows.append(start_of(self.grant.source.stream, self._of[place], at, first, 0))
             else:
                 self._begins[place] = first
-            fetcher.assign(place, first, topic_id=self._of[place].topic_id)
         await self._hand(rows)
-
-    def _started(self, place: TopicPartition, start: int, deleted_to: int) -> Row:
-        at, of = self._at[place], self._of[place]
-        self._at[place] = At(start, at.epoch)
-        return start_of(self.grant.source.stream, of, at, start, deleted_to)
+        for place in places:
+            fetcher.assign(place, firsts[place].offset, topic_id=self._of[place].topic_id)
 
     async def _out_of_range(self, cluster: Cluster, fetcher: Fetcher, place: TopicPartition) -> None:
         """Either retention has overtaken the replica, which is a gap, or the log is shorter than it was."""
@@ -193,24 +192,35 @@ class KafkaReader:
     # ------------------------------------------------------------ what is fetched
 
     async def _take(self, cluster: Cluster, fetcher: Fetcher, found: Sequence[Fetched]) -> None:
+        """Trouble of a partition comes after the rows of the others, which do not wait for what is asked about it."""
         rows: list[Row] = []
+        troubled: list[Fetched] = []
+        unreadable: dict[TopicPartition, str] = {}
         for each in found:
             if each.place not in self._at:
                 continue
-            if each.diverging is not None:
-                epoch, end = each.diverging
-                await self._stop(each.place, f"Kafka's log goes on otherwise from offset {end} on, after epoch {epoch}")
-            elif each.error == OFFSET_OUT_OF_RANGE:
-                await self._out_of_range(cluster, fetcher, each.place)
-            elif each.error:
-                await self._stop(each.place, each.detail)
-            else:
-                try:
-                    rows += self._rows(each)
-                except Unreadable as error:
-                    fetcher.remove(each.place)
-                    await self._stop(each.place, str(error))
+            if each.diverging is not None or each.error:
+                troubled.append(each)
+                continue
+            try:
+                rows += self._rows(each)
+            except Unreadable as error:
+                fetcher.remove(each.place)
+                unreadable[each.place] = str(error)
         await self._hand(rows)
+        for place, why in unreadable.items():
+            await self._stop(place, why)
+        for each in troubled:
+            await self._trouble(cluster, fetcher, each)
+
+    async def _trouble(self, cluster: Cluster, fetcher: Fetcher, found: Fetched) -> None:
+        if found.diverging is not None:
+            epoch, end = found.diverging
+            await self._stop(found.place, f"Kafka's log goes on otherwise from offset {end} on, after epoch {epoch}")
+        elif found.error == OFFSET_OUT_OF_RANGE:
+            await self._out_of_range(cluster, fetcher, found.place)
+        else:
+            await self._stop(found.place, found.detail)
 
     def _rows(self, found: Fetched) -> list[Row]:
         """Raises: Unreadable: nothing of the answer is taken."""
@@ -225,9 +235,6 @@ class KafkaReader:
                 at, begins = At(start, at.epoch), None
             rows.append(row_of(origin, of, at, header, batch))
             at = At(header.last_offset + 1, header.leader_epoch)
-        self._at[place] = at
-        if begins is None:
-            self._begins.pop(place, None)
         return rows
 
     # ------------------------------------------------------------ frames
@@ -235,13 +242,28 @@ class KafkaReader:
     async def _hand(self, rows: Sequence[Row]) -> None:
         async with self._handing:  # frames are numbered as they are made, and go in that order
             for part in in_parts(rows, min(self._frame_bytes, self.credit.frame_bytes_max)):
-                data = self._frame(part)
+                end = max(self._first_to, self._next + 1)
+                data = self._frame(part, end)
                 await self.credit.take(len(data))
-                await self._hand_on(Packet(self._address, data, len(data)))
+                try:
+                    await self._hand_on(Packet(self._address, data, len(data)))
+                except BaseException:
+                    self.credit.give_back(len(data))
+                    raise
+                self._next = end
+                for row in part:
+                    self._handed(row)
 
-    def _frame(self, rows: Sequence[Row]) -> bytes:
+    def _handed(self, row: Row) -> None:
+        place = self._places[row.topic, row.partition]
+        if row.kind == Kind.START:
+            self._at[place] = At(row.base_offset, self._at[place].epoch)
+            self._begins.pop(place, None)
+        else:
+            self._at[place] = At(row.last_offset + 1, row.epoch)
+
+    def _frame(self, rows: Sequence[Row], end: int) -> bytes:
         grant, first = self.grant, self._next
-        self._next = max(self._first_to, first + 1)
         placed = [row._replace(commit=first, row=place) for place, row in enumerate(rows)]
         topics = {number: self._topics[number] for number in {row.topic for row in rows}}
         frame = Frame(
@@ -252,12 +274,12 @@ class KafkaReader:
                 0,
                 self._slices,
                 first,
-                self._next,
+                end,
                 bytes(16),
                 topics,
                 placed,
             ),
-            end=self._next,
+            end=end,
         )
         return encode_frame(frame)
 
