@@ -18,11 +18,11 @@ _GROUP = Param("consumergroup", "text", "only cursors of this consumer group")
 _SOME_TOPIC = Param("topic", "topic", "only cursors of this topic")
 _SOME_PARTITION = Param("partition", "number", "only cursors of this partition (needs -topic)")
 _REPLICA = Param("replica", "stream", "path of the replica: /mapr/<cluster>/ships", required=True)
-_SOURCE = Param("path", "source", "path of the source stream, or kafka://NAME of a Kafka cluster", required=True)
+_OF_SOURCE = Param("path", "source", "path of the source stream", required=True)
+_SOURCE = replace(_OF_SOURCE, what="path of the source stream, or kafka://NAME of a Kafka cluster")
 _OF_REPLICA = Param("path", "stream", "path of the replica stream", required=True)
-_UPSTREAM = Param(
-    "upstream", "source", "path of the source: /mapr/<cluster>/ships, or kafka://NAME", required=True, called=False
-)
+_UPSTREAM = Param("upstream", "source", "path of the source: /mapr/<cluster>/ships", required=True, called=False)
+_ANY_UPSTREAM = replace(_UPSTREAM, what="path of the source: /mapr/<cluster>/ships, or kafka://NAME")
 
 _SETTINGS = (
     Param("ttl", "number", "life of a record in seconds; 0 keeps it for ever", default="604800"),
@@ -256,7 +256,7 @@ _TOPIC_COMMANDS = (
         (
             _PATH,
             replace(_TOPICS, required=False),
-            Param("from", "text", "all topics that this cluster, or the stream at this path, owns"),
+            Param("from", "text", "all topics that this cluster, the stream at this path, or kafka://NAME owns"),
             Param(
                 "force",
                 "boolean",
@@ -369,7 +369,7 @@ _REPLICA_COMMANDS = (
         "add",
         "Name a replica of a stream (the replica must name its upstream too).",
         (
-            _SOURCE,
+            _OF_SOURCE,
             _REPLICA,
             Param("paused", "boolean", "do not start yet", default="false"),
             _FROM,
@@ -493,7 +493,7 @@ _UPSTREAM_COMMANDS = (
         _UPSTREAM_NOUN,
         "remove",
         "Let a replica accept a source no more.",
-        (_OF_REPLICA, _UPSTREAM),
+        (_OF_REPLICA, _ANY_UPSTREAM),
         changes=True,
         asks="Remove the upstream {upstream} of {path}?",
     ),
