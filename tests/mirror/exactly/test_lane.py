@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.mirror.fake import FakeCluster
+from tests.mirror.fake import FakeCluster, FakeTransactional
 from tests.support.waiting import in_time, until
 
 from fairlead.mirror.books.book import Position, origins_record
@@ -87,6 +87,70 @@ async def test_who_was_taken_over_can_add_no_origin(cluster: FakeCluster) -> Non
                 await asyncio.shield(task)
         assert isinstance(portion.done.exception(), Aborted)
     assert not any(name.endswith(".new") for name in cluster.owners)
+
+
+def paused(monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
+    """Who opens the strand of `a` next stops just before that: it is there; it may go on."""
+    there, go_on = asyncio.Event(), asyncio.Event()
+    opens = FakeTransactional.open
+
+    async def stops(self: FakeTransactional) -> None:
+        if self._id.endswith(".a") and not there.is_set():
+            there.set()
+            await go_on.wait()
+        await opens(self)
+
+    monkeypatch.setattr(FakeTransactional, "open", stops)
+    return there, go_on
+
+
+async def test_who_was_taken_over_before_it_opened_a_strand_sends_nothing_through_it(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its guard had written the origin already; then the other one opened the strand, and it opens it again."""
+    zombies = Zombies()
+    async with lane(cluster, zombies) as (zombie, task):
+        there, go_on = paused(monkeypatch)
+        late = beginning(5)
+        zombie.strand("a").put(late)
+        await there.wait()
+        zombies.fenced = True
+        async with lane(cluster) as (other, _):
+            first, second = beginning(50), beginning(60)
+            other.strand("a").put(first)
+            await first.done
+            go_on.set()
+            async with in_time():
+                with pytest.raises(Aborted):
+                    await late.done
+                with pytest.raises(Fenced):
+                    await asyncio.shield(task)
+            other.strand("a").put(second)  # its strand was fenced, which it finds out now
+            with pytest.raises(Aborted):
+                await second.done
+    async with lane(cluster) as (last, _):
+        assert await last.open() == {PART: Position(50, -1, "t", "t")}
+
+
+async def test_who_was_taken_over_while_it_opened_a_lane_does_not_carry_it(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with lane(cluster) as (one, _):
+        portion = beginning(5)
+        one.strand("a").put(portion)
+        await portion.done
+    zombies = Zombies()
+    zombie = Lane(Ground(cluster, "m", SystemClock(), _enter, zombies.permit, lambda line: None), LANE)
+    there, go_on = paused(monkeypatch)
+    opening = asyncio.create_task(zombie.open())
+    await there.wait()
+    zombies.fenced = True
+    async with lane(cluster):
+        go_on.set()
+        with pytest.raises(Fenced):
+            async with in_time():
+                await opening
+    await zombie.close()
 
 
 async def test_an_origin_that_an_open_transaction_hides_is_found_and_fenced_too(cluster: FakeCluster) -> None:

@@ -6,6 +6,9 @@ opens the guard first: nobody else can begin a strand of another origin any more
 origin that is read there, and reads again, until there is none that it has not opened. An open transaction hides only
 what lies behind its first record, and its strand's origin lies before that: so no transaction is open then, and what is
 read is all.
+
+Before anything is sent through a strand, and before positions count as read, the guard writes once more. Who was taken
+over meanwhile is fenced by that: it may have opened a strand after the other one had, and read too little.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from fairlead.mirror.names import positions_topic
 from fairlead.mirror.patience import insisting
 from fairlead.mirror.ports import Cluster
 from fairlead.model.clock import Clock
-from fairlead.model.errors import Aborted, Fenced
+from fairlead.model.errors import Aborted, BadRequest, Fenced
 
 _PAUSE_SECONDS_MAX: Final = 5.0
 
@@ -88,9 +91,19 @@ class Lane:
 
         Raises:
             NotAllowed: its transactional ids are not ours to use.
-            BadRequest: its partition of the topic of positions is another program's.
-            TryAgain, Aborted, Fenced
+            BadRequest: its partition of the topic of positions is another program's, or takes no record.
+            Fenced: another process runs the mirror.
+            TryAgain
         """
+        while True:
+            try:
+                return await self._open()
+            except (Aborted, Fenced) as error:
+                self._ground.told(f"lane {self._number}: {error}")
+                await self._ground.permit()
+                await asyncio.sleep(_PAUSE_SECONDS_MAX / 5)
+
+    async def _open(self) -> Mapping[Part, Position]:
         for strand in self._strands.values():
             strand.opened = False
         await self._guard.open()
@@ -99,6 +112,8 @@ class Lane:
             book = read_book(records, self._topic)
             fresh = [origin for origin in sorted(book.origins) if not self._strand(origin).opened]
             if not fresh:
+                if book.origins:
+                    await self._write(book.origins)
                 self._entered = book.origins
                 return book.positions
             for origin in fresh:
@@ -188,15 +203,25 @@ class Lane:
         await strand.run()
 
     async def _enter(self, strand: Strand) -> None:
-        """Say that the lane has a strand of this origin, before it has one."""
+        """Say that the lane has a strand of this origin, before it has one, and once it has."""
         async with self._entering:
             if strand.origin not in self._entered:
                 wanted = self._entered | {strand.origin}
-                record = outgoing_of([origins_record(wanted)], self._ground.clock.wall_ms())
-                self._guard.send(self._topic, self._number, record)
-                await self._guard.commit()
+                await self._write(wanted)
                 self._entered = wanted
         await self._open_strand(strand)
+        async with self._entering:
+            await self._write(self._entered)
+
+    async def _write(self, origins: frozenset[str]) -> None:
+        """Say which origins the lane has, in a transaction of the guard. Raises: BadRequest, Aborted, Fenced."""
+        record = outgoing_of([origins_record(origins)], self._ground.clock.wall_ms())
+        done = self._guard.send(self._topic, self._number, record)
+        await asyncio.wait([done])
+        error = done.exception()
+        if isinstance(error, BadRequest):
+            raise error
+        await self._guard.commit()
 
     # ------------------------------------------------------------ failures
 
@@ -229,14 +254,8 @@ class Lane:
         """Begin again where the last transaction ended that was committed."""
         if self._in_a_row > 1:
             await asyncio.sleep(min(0.05 * 2**self._in_a_row, _PAUSE_SECONDS_MAX))
-        while True:
-            await self._ground.permit()
-            try:
-                positions = await insisting(self.open)
-                break
-            except (Aborted, Fenced) as error:
-                self._ground.told(f"lane {self._number}: {error}")
-                await asyncio.sleep(_PAUSE_SECONDS_MAX / 5)
+        await self._ground.permit()
+        positions = await insisting(self.open)
         self._drop()
         for carried in list(self._carried.values()):
             carried.go_back(positions.get(carried.part))
