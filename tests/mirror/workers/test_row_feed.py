@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
@@ -130,3 +131,26 @@ def test_a_hole_at_the_end_of_a_range_is_passed() -> None:
     assert bytes(up_to(records, 5)) == batch(0, 2) + batch(7, 2)
     assert bytes(up_to(records, 50)) == bytes(records)
     assert bytes(up_to(records[:70], 5)) == bytes(records[:70])
+
+
+async def test_what_was_fetched_of_a_deleted_topic_is_not_the_new_ones(rig: Rig) -> None:
+    """It was fetched and not taken yet when its topic was made again, with the same place."""
+    other = Place("u", 0)
+    rig.assign(7)
+    rig.feed.offer(PLACE, Ahead(1, 10))
+    rig.source.make("u")
+    rig.feed.assign(other, rig.source.made["u"].topic_id, 0, -1)
+    rig.feed.offer(other, tail(0, 1))
+    assert await rig.values(1) == [0]
+    waiting = asyncio.create_task(rig.feed.next())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    rig.feed.remove(PLACE)
+    del rig.source.made["t"]
+    rig.source.make("t")
+    rig.source.put("t", 0, [b"%d" % offset for offset in range(5)])
+    rig.assign(0)
+    rig.feed.offer(PLACE, Ahead(2, 5))
+    assert await rig.values(5) == [0, 1, 2, 3, 4]

@@ -35,7 +35,7 @@ THREAD_BYTES_MIN: Final = 64 * 1024
 """From here on answers are worked on in a thread, so that acknowledgements are heard meanwhile."""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Carried:
     """A partition of this stream."""
 
@@ -49,6 +49,8 @@ class Carried:
     """How often it went to another offset: what was fetched before is not for the copy as it is now."""
 
 
+Turn = tuple[Carried, int]
+"""Whom fetched records are for: a topic that is made again has the same places, and its turns begin anew."""
 Worry = Callable[[Carried, Answer], Awaitable[None]]
 """What is done with a partition that cannot be fetched from where it stands."""
 
@@ -148,16 +150,16 @@ class Stream:
 
     # ------------------------------------------------------------ what came
 
-    def _turn(self, place: Place) -> int:
+    def _turn(self, place: Place) -> Turn | None:
         found = self._carried.get(place)
-        return -1 if found is None else found.turn
+        return None if found is None else (found, found.turn)
 
-    async def _take(self, answers: Sequence[Answer], turns: Mapping[Place, int]) -> None:
+    async def _take(self, answers: Sequence[Answer], turns: Mapping[Place, Turn | None]) -> None:
         """Hand on what came; `turns` are those of the partitions when it came."""
         good: list[tuple[Carried, Answer]] = []
         for answer in answers:
             carried = self._carried.get(answer.place)
-            if carried is None or carried.turn != turns.get(answer.place):
+            if carried is None or self._turn(answer.place) != turns[answer.place]:
                 continue
             if answer.trouble is not None:
                 await self._worry(carried, answer)
@@ -174,7 +176,8 @@ class Stream:
         for (carried, each), (what, looped) in zip(pairs, made, strict=True):
             for origin in {origin for origin, _, _ in what.sends}:
                 await insisting(partial(self._producers.open_sender, origin))
-            if carried.turn != turns.get(self._place(carried.copy)):
+            place = self._place(carried.copy)
+            if self._turn(place) != turns[place]:
                 continue
             self._tally.aborted_records += each.aborted_records
             self._tally.looped_records += looped

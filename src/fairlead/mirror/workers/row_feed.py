@@ -48,7 +48,7 @@ class RowFeed:
         self._ready: deque[Place] = deque()
         """Partitions whose next row may be a tail that can be taken."""
         self._news = asyncio.Event()
-        self._fetch: asyncio.Task[Sequence[Answer]] | None = None
+        self._fetch: asyncio.Task[list[tuple[_Partition | None, Answer]]] | None = None
 
     @property
     def down(self) -> str | None:
@@ -89,7 +89,7 @@ class RowFeed:
             if found := self._tails():
                 return found
             if self._fetch is None:
-                self._fetch = asyncio.create_task(_fetched(self._inner))
+                self._fetch = asyncio.create_task(self._fetched())
             news = asyncio.create_task(self._news.wait())
             try:
                 await asyncio.wait((self._fetch, news), return_when=asyncio.FIRST_COMPLETED)
@@ -97,7 +97,7 @@ class RowFeed:
                 news.cancel()
             if self._fetch.done():
                 fetch, self._fetch = self._fetch, None
-                taken = (self._taken(answer) for answer in fetch.result())
+                taken = (self._taken(partition, answer) for partition, answer in fetch.result())
                 if found := [answer for answer in taken if answer is not None]:
                     return found
 
@@ -164,11 +164,14 @@ class RowFeed:
 
     # ------------------------------------------------------------ ranges
 
-    def _taken(self, answer: Answer) -> Answer | None:
+    async def _fetched(self) -> list[tuple[_Partition | None, Answer]]:
+        """What came, each with the partition that it was fetched for: until it is taken, that may be assigned again."""
+        return [(self._partitions.get(answer.place), answer) for answer in await self._inner.next()]
+
+    def _taken(self, partition: _Partition | None, answer: Answer) -> Answer | None:
         """What counts of an answer."""
         place = answer.place
-        partition = self._partitions.get(place)
-        if partition is None or not partition.fetched:
+        if partition is None or self._partitions.get(place) is not partition or not partition.fetched:
             return None
         if answer.trouble is not None:
             partition.dead = True
@@ -187,10 +190,6 @@ class RowFeed:
         self._inner.remove(place)
         partition.until = partition.offset
         self._go_on(place, partition)
-
-
-async def _fetched(feed: Feed) -> Sequence[Answer]:
-    return await feed.next()
 
 
 def up_to(records: memoryview, until: int) -> memoryview:

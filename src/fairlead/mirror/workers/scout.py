@@ -196,9 +196,10 @@ class Scout:
 
     async def _fetch(self, feed: Feed) -> None:
         while True:
-            for answer in await feed.next():
-                scouted = self._by_place.get(answer.place)
-                if scouted is not None and scouted.tailed:
+            # a topic may be made again, with the same places, while what came is handed on
+            came = [(self._by_place.get(answer.place), answer) for answer in await feed.next()]
+            for scouted, answer in came:
+                if scouted is not None and scouted.tailed and self._by_place.get(answer.place) is scouted:
                     await self._take(scouted, answer)
 
     async def _take(self, scouted: _Scouted, answer: Answer) -> None:

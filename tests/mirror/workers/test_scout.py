@@ -1,0 +1,69 @@
+"""The reader of a worker: what it has fetched is for the partition that it was fetched for."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from tests.mirror.fake import FakeCluster
+from tests.support.waiting import in_time, until
+
+from fairlead.mirror.books.book import Position
+from fairlead.mirror.bytes.limits import Limits
+from fairlead.mirror.carrying.engine import Load
+from fairlead.mirror.carrying.making import Route
+from fairlead.mirror.lanes import Part
+from fairlead.mirror.ports import Place
+from fairlead.mirror.workers.rows import Row, Tail
+from fairlead.mirror.workers.scout import Scout
+from fairlead.protocol.batch import records_of
+
+
+def load_of(source: FakeCluster, topic: str) -> Load:
+    """Its partition, which is empty."""
+    part = Part("a", source.made[topic].topic_id, topic, 0)
+    return Load(part, topic, Route(0, 1, by_key=False, keep_order=False), Limits(), Position(0, -1, topic, topic), 0)
+
+
+async def test_a_tail_of_a_deleted_topic_is_not_the_new_ones() -> None:
+    """It waits behind a tail of another topic when its own is made again, with the same place."""
+    source, room = FakeCluster("a"), asyncio.Event()
+    tails: list[Tail] = []
+
+    async def hand_on(row: Row) -> None:
+        if isinstance(row, Tail):
+            tails.append(row)
+            await room.wait()
+
+    async def tailed(*topics: str) -> None:
+        await until(lambda: source.fetched >= {Place(topic, 0) for topic in topics})
+
+    scout = Scout(0, source.opened, hand_on)
+    for number, topic in enumerate(("t", "u")):
+        source.make(topic)
+        scout.take(number, load_of(source, topic))
+    running = asyncio.create_task(scout.run())
+    try:
+        async with in_time():
+            await tailed("t", "u")
+            for topic in ("t", "u"):
+                source.put(topic, 0, [b"old"])
+            await until(lambda: tails)
+            held, made_again = tails[0].number, ("u", "t")[tails[0].number]
+            assert held in (0, 1)
+            scout.remove(1 - held)
+            source.fetched.clear()
+            source.make(made_again)
+            scout.take(2, load_of(source, made_again))
+            await tailed(made_again)
+            source.put(made_again, 0, [b"new"])
+            room.set()
+            await until(lambda: tails[1:])
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+    assert [(tail.number, [record.value for record in records_of(bytes(tail.records))]) for tail in tails] == [
+        (held, [b"old"]),
+        (2, [b"new"]),
+    ]
