@@ -32,7 +32,7 @@ class Facing:
 
     async def refresh(self) -> None:
         """Read what was written since. Raises: BadRequest: a book cannot be read; TryAgain."""
-        for journal, reading in self._readings.values():
+        for journal, reading in list(self._readings.values()):
             if news := await journal.news():
                 reading.take(news)
                 self._enter(reading.book)

@@ -60,6 +60,8 @@ class _Loose(NamedTuple):
     place: Place
     commit: Commit
     anchor: Anchor
+    track: Track
+    """Of the partition when it was found: while records are counted, its topic may go, or be made again."""
 
 
 class Reaching:
@@ -106,33 +108,38 @@ class Reaching:
         if anchor.left and before is not None and before.serves(standing.part, anchor.source, commit.offset):
             anchor = Anchor(before.offset, before.destination, before.offset < commit.offset, anchor.until)
         if anchor.left and self._countable:
-            loose.append(_Loose(group, place, commit, anchor))
+            loose.append(_Loose(group, place, commit, anchor, track))
         else:
-            self._settle(group, place, commit, anchor.destination, reach)
+            self._settle(group, place, commit, track, anchor.destination, reach)
 
     async def _count(self, loose: Sequence[_Loose], reach: Reach) -> None:
         counts = await self._counting.counts([self._stretch(each) for each in loose])
+        loose = [each for each in loose if self._is_kept(each)]
         crossed = [each for each in loose if each.anchor.until is not None]
         steps = {each: self._steps(each, counts[self._stretch(each)]) for each in crossed}
         stepped = await ends(self._destination, list(steps.values()))
         for each in loose:
+            if not self._is_kept(each):
+                continue
             if each in steps:
                 destination = stepped[steps[each]]
             else:
                 destination = each.anchor.destination + counts[self._stretch(each)]
-            self._settle(each.group, each.place, each.commit, destination, reach)
+            self._settle(each.group, each.place, each.commit, each.track, destination, reach)
+
+    def _is_kept(self, loose: _Loose) -> bool:
+        return self._tracks.kept.get(loose.place) is loose.track
 
     def _steps(self, loose: _Loose, records: int) -> Steps:
         anchor = loose.anchor
         assert anchor.until is not None
-        return Steps(self._tracks.kept[loose.place].to, anchor.destination, records, anchor.until)
+        return Steps(loose.track.to, anchor.destination, records, anchor.until)
 
     def _stretch(self, loose: _Loose) -> Stretch:
-        part = self._tracks.kept[loose.place].standing.part
+        part = loose.track.standing.part
         return Stretch(loose.place, part.topic_id, loose.anchor.source, loose.commit.offset)
 
-    def _settle(self, group: str, place: Place, commit: Commit, destination: int, reach: Reach) -> None:
-        track = self._tracks.kept[place]
+    def _settle(self, group: str, place: Place, commit: Commit, track: Track, destination: int, reach: Reach) -> None:
         position = track.standing.position
         if commit.offset <= position.offset:
             self._found[group, place] = _Found(track.standing.part, commit.offset, destination)
@@ -147,7 +154,7 @@ class Reaching:
     # ------------------------------------------------------------ topics that are dealt by key
 
     async def _dealt(self, commits: GroupCommits, reach: Reach) -> None:
-        for name, topic in self._tracks.dealt.items():
+        for name, topic in list(self._tracks.dealt.items()):
             groups = {
                 group: places for group, places in commits.items() if any(place.topic == name for place in places)
             }
@@ -155,6 +162,8 @@ class Reaching:
                 continue
             both_ways = any(standing.position.looped for standing in topic.parts.values())
             starts = await self._starts(name, topic, groups.values())
+            if self._tracks.dealt.get(name) is not topic:
+                continue
             for group, places in groups.items():
                 offsets = {place.partition: commit.offset for place, commit in places.items() if place.topic == name}
                 numbers = range(max(topic.parts) + 1)
