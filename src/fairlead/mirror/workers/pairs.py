@@ -1,7 +1,10 @@
 """Which attempt at a worker's task holds its lanes: one, and only once both processes of the one before are gone.
 
 Spark starts a task again when one of its processes dies, and may do so while the other still lives. That one is told to
-withdraw; it ends its connection only when it sends nothing any more. So no two sinks ever send the same partition.
+withdraw; it ends its connection only when it sends nothing any more. So no two sinks send the same partition, as long
+as a sink heeds what it is told. One that is suspended does not: `WITHDRAW_SECONDS` later its connection is cut, its
+partitions go on elsewhere, and if it wakes, what it had queued may still be written, behind newer records. The new sink
+sends all of that too: nothing is lost, but the doubles are out of order.
 """
 
 from __future__ import annotations
