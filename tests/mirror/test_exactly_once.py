@@ -16,7 +16,7 @@ from fairlead.mirror.names import REGISTRY, positions_topic
 from fairlead.mirror.ports import Topic
 from fairlead.model.errors import Aborted, FairleadError, Fenced, InvalidValue
 from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch
-from tests.mirror.fake import FakeCluster
+from tests.mirror.fake import FakeCluster, FakeTransactional
 from tests.mirror.world import World
 from tests.support.waiting import a_quiet_while, until
 
@@ -168,6 +168,33 @@ async def test_what_is_worked_on_while_a_transaction_fails_is_not_sent_after_it(
     mirror.stop()
     await task
     assert world.b.values("t") == numbers(0, 12)
+
+
+async def test_an_end_does_not_wait_for_a_topic_that_is_gone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last transaction failed, and nothing of it can be fetched again."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 4))
+    begun, deleted = asyncio.Event(), asyncio.Event()
+    commits = FakeTransactional.commit
+
+    async def fails_once(self: FakeTransactional) -> None:
+        if not begun.is_set():
+            begun.set()
+            await deleted.wait()
+            raise Aborted("as the test wants")
+        await commits(self)
+
+    async with world.running(exactly_once=True) as mirror:
+        await until(partial(has, world, 4))
+        monkeypatch.setattr(FakeTransactional, "commit", fails_once)
+        world.a.put("t", 0, numbers(4, 8))
+        await begun.wait()
+        del world.a.made["t"]
+        world.a.change()
+        await until(lambda: "t" in mirror.tally.notes)
+        deleted.set()
+    assert not any("has not acknowledged everything" in line for line in world.said)
+    assert world.b.values("t") == numbers(0, 4)
 
 
 async def test_a_transaction_that_took_too_long_is_told_and_the_next_are_smaller(world: World) -> None:

@@ -74,8 +74,6 @@ class LocalCarrier:
     def remove(self, standing: Standing) -> None:
         assert isinstance(standing, Copy)
         self._stream(standing).remove(standing)
-        if self._way.destination.lanes is not None:
-            self._way.destination.lanes.of(standing.part).remove(standing.part)
 
     def pause(self, paused: bool) -> None:
         for stream in self._streams:

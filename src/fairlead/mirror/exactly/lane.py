@@ -127,12 +127,8 @@ class Lane:
         return strand
 
     def add(self, carried: Carried) -> None:
-        """Tell it of what becomes of the lane."""
+        """Tell it of what becomes of the lane, for good: what is fetched no more may have something under way."""
         self._carried[carried.part] = carried
-
-    def remove(self, part: Part) -> None:
-        """Tell it no more."""
-        self._carried.pop(part, None)
 
     async def run(self) -> None:
         """Carry, and go back after each failure.
