@@ -78,11 +78,13 @@ class SparkHost:
         self._running = asyncio.create_task(self._run(MirrorTasks(tuple(places), self._round_seconds)))
 
     async def close(self) -> None:
-        """End Spark."""
+        """End Spark, and listen no more, also where no mirror came to use its engine."""
         if self._running is not None:
             self._running.cancel()
             with suppress(asyncio.CancelledError, SparkFailed):
                 await self._running
+        for coordinator in self._coordinators:
+            await coordinator.close()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
