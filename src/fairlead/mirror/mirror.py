@@ -208,7 +208,12 @@ class Mirror:
                 for line in shown(to, changes):
                     self._say(f"  {line}")
         if follows.acls:
-            self._say(f"  {len(await self._acls_of(source).missing(topics))} ACLs to be added")
+            try:
+                missing = await self._acls_of(source).missing(topics)
+            except BadRequest as error:  # as while it runs: the rest goes on
+                self._say(f"  ACLs of topics do not follow: {error}")
+            else:
+                self._say(f"  {len(missing)} ACLs to be added")
 
     def _settings_of(self, source: Source) -> Settings:
         there, here, copied = source.cluster, self._destination.cluster, self._options.follows.copied
