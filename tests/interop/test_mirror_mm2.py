@@ -38,10 +38,12 @@ def test_java_sees_which_clusters_are_mirrored_to_which(pair: KafkaPair, tmp_pat
     source, target = pair.source.bootstrap, pair.target.bootstrap
     make_topic(source, "java-ships", 3)
     produce(source, "java-ships", numbers(100))
-    with mirroring(tmp_path, *mm2(tmp_path, pair, topics="java-.*")) as mirror:
+    syncs = {"emit.offset-syncs.enabled": True, "offset-syncs.topic.replication.factor": 1}
+    with mirroring(tmp_path, *mm2(tmp_path, pair, topics="java-.*", **syncs)) as mirror:
         wait_until(lambda: count(target, "west.java-ships") == 100, "all is mirrored")
         wait_until(lambda: count(target, "west.heartbeats") > 0, "heartbeats of the source are mirrored")
         wait_until(lambda: count(target, "heartbeats") > 0, "heartbeats are written at the destination")
+        wait_until(lambda: count(source, "mm2-offset-syncs.east.internal") > 2, "and offset syncs at the source")
         assert mirror.stop() == 0, mirror.said()
     assert records(target, "west.java-ships") == records(source, "java-ships")
     beats = [records(target, topic)[0][0] for topic in ("heartbeats", "west.heartbeats")]
@@ -56,6 +58,16 @@ def test_java_sees_which_clusters_are_mirrored_to_which(pair: KafkaPair, tmp_pat
             ("east", "west"),
         ]
         assert [each.timestamp() for each in read] == [beat.timestamp_ms for beat in beats]
+        sync = vm.of(MIRROR + "OffsetSync")
+        told = [
+            sync.deserializeRecord(_java(vm, each)) for each in records(source, "mm2-offset-syncs.east.internal")[0]
+        ]
+        ships = {
+            each.topicPartition().partition(): each for each in told if each.topicPartition().topic() == "java-ships"
+        }
+        ends = {partition: len(found) - 1 for partition, found in records(source, "java-ships").items()}
+        assert {partition: each.upstreamOffset() for partition, each in ships.items()} == ends
+        assert {partition: each.downstreamOffset() for partition, each in ships.items()} == ends
 
 
 def _java(vm: object, record: Content) -> object:

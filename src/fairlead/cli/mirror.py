@@ -70,6 +70,15 @@ def mirror(
     emit_heartbeats_interval_seconds: Annotated[
         int, typer.Option("--emit.heartbeats.interval.seconds", help="seconds between two heartbeats")
     ] = 1,
+    emit_offset_syncs: Annotated[
+        bool, typer.Option("--emit.offset.syncs", help="write MirrorMaker 2's offset syncs; needs --source.alias")
+    ] = False,
+    offset_syncs_location: Annotated[
+        str, typer.Option("--offset.syncs.topic.location", help="source|target: where offset syncs are written")
+    ] = "source",
+    offset_lag_max: Annotated[
+        int, typer.Option("--offset.lag.max", help="records of a partition between two offset syncs")
+    ] = 100,
     replication_factor: Annotated[
         int, typer.Option("--replication.factor", help="of topics that are made (-1: the destination's own)")
     ] = -1,
@@ -200,6 +209,9 @@ def mirror(
         source_aliases=source_alias or [],
         target_alias=target_alias,
         heartbeats=emit_heartbeats,
+        offset_syncs=emit_offset_syncs,
+        offset_syncs_location=offset_syncs_location,
+        offset_lag_max=offset_lag_max,
         heartbeats_seconds=emit_heartbeats_interval_seconds,
         replication=replication_factor,
         streams=num_streams,

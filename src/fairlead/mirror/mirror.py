@@ -27,6 +27,7 @@ from fairlead.mirror.planning import Planned, TopicPlan
 from fairlead.mirror.ports import Cluster
 from fairlead.mirror.report import Pace, Tally, topic_lines
 from fairlead.mirror.source import Source
+from fairlead.mirror.syncing import write_syncs
 from fairlead.model.clock import Clock, Randomness
 from fairlead.model.errors import BadRequest, NotAllowed, TryAgain
 
@@ -286,6 +287,7 @@ class Mirror:
             for what, follow in self._followers(source).items():
                 self._spawn(self._follow(source, follow, what))
             self._emit_heartbeats(source)
+            self._emit_offset_syncs(source)
 
     async def _start_later(self, upstream: Upstream) -> None:
         while True:
@@ -309,6 +311,20 @@ class Mirror:
         for end, (cluster, origin, target) in ends.items():
             work = beat(cluster, origin, target, self._clock, heartbeats.seconds, heartbeats.replication)
             self._spawn(self._unless_refused(work, f"heartbeats at the {end} ({source.label})"))
+
+    def _emit_offset_syncs(self, source: Source) -> None:
+        asked, aliases = self._options.offset_syncs, source.aliases
+        if asked is None or aliases is None:
+            return
+        what = f"offset syncs ({source.label})"
+        if not isinstance(self._engine, LocalEngine):
+            self.tally.notes[what] = (
+                "none are written: workers of Spark do not tell where records lie; --engine local does"
+            )
+            self._say(f"{what}: {self.tally.notes[what]}")
+            return
+        work = write_syncs(source, self._destination.cluster, aliases, asked, self._clock, self._paces.positions)
+        self._spawn(self._unless_refused(work, what))
 
     async def _unless_refused(self, work: Coroutine[Any, Any, None], what: str) -> None:
         """What the records do not depend on: where it is refused, that is told, and they are mirrored."""

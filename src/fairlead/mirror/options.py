@@ -25,6 +25,8 @@ QUEUE_RECORDS: Final = 10_000
 """Default of `--queue.size`."""
 TARGET_ALIAS: Final = "target"
 """MirrorMaker 2's default."""
+OFFSET_LAG_MAX: Final = 100
+"""MirrorMaker 2's default."""
 REPLICATION_MAX: Final = 32_767
 GROUP_SECONDS: Final = 5
 """Default of `--sync.group.offsets.interval.seconds`."""
@@ -86,6 +88,18 @@ class Heartbeats:
 
 
 @dataclass(frozen=True, slots=True)
+class OffsetSyncs:
+    """Records by which MirrorMaker 2's checkpoints translate offsets."""
+
+    at_source: bool = True
+    """Else at the destination."""
+    lag_max: int = OFFSET_LAG_MAX
+    """So many records of a partition lie between two of them at most."""
+    replication: int = CLUSTERS_OWN
+    """Replicas of the topic, where it is made."""
+
+
+@dataclass(frozen=True, slots=True)
 class MirrorOptions:
     """Everything that the command line says; files are not read yet."""
 
@@ -109,6 +123,7 @@ class MirrorOptions:
     internal_separator: str = "."
     """The same, in the names of MirrorMaker 2's own topics."""
     heartbeats: Heartbeats | None = None
+    offset_syncs: OffsetSyncs | None = None
     replication: int = CLUSTERS_OWN
     """Replicas of mirrored topics that are made."""
     grows_all: bool = False
@@ -171,6 +186,9 @@ def checked(
     target_alias: str = TARGET_ALIAS,
     heartbeats: bool = False,
     heartbeats_seconds: int = 1,
+    offset_syncs: bool = False,
+    offset_syncs_location: str = "source",
+    offset_lag_max: int = OFFSET_LAG_MAX,
     replication: int = CLUSTERS_OWN,
     streams: int = 1,
     producers: int = 1,
@@ -217,6 +235,7 @@ def checked(
             "--prefix": prefix,
             "--source.alias": source_aliases,
             "--emit.heartbeats": heartbeats,
+            "--emit.offset.syncs": offset_syncs,
             "--replication.factor": replication != CLUSTERS_OWN,
         }
         _check_left_to_file(said)
@@ -250,6 +269,7 @@ def checked(
         prefix=_checked_prefix(prefix),
         source_aliases=_checked_aliases(source_aliases, len(consumer_configs)),
         target_alias=check_name(target_alias, "--target.alias"),
+        offset_syncs=_checked_syncs(offset_syncs, offset_syncs_location, offset_lag_max, source_aliases),
         heartbeats=_checked_heartbeats(heartbeats, heartbeats_seconds, source_aliases),
         replication=_checked_replication(replication),
         streams=streams,
@@ -355,6 +375,16 @@ def _checked_heartbeats(asked: bool, seconds: int, aliases: Sequence[str]) -> He
     if seconds < 1:
         raise InvalidValue(f"--emit.heartbeats.interval.seconds {seconds}: write a number from 1")
     return Heartbeats(float(seconds))
+
+
+def _checked_syncs(asked: bool, location: str, lag_max: int, aliases: Sequence[str]) -> OffsetSyncs | None:
+    if location not in ("source", "target"):
+        raise InvalidValue(f"--offset.syncs.topic.location {location!r}: write source or target")
+    if lag_max < 0:
+        raise InvalidValue(f"--offset.lag.max {lag_max}: write a number from 0")
+    if asked and not aliases:
+        raise InvalidValue("--emit.offset.syncs needs --source.alias: the topic is named by the clusters")
+    return OffsetSyncs(location == "source", lag_max) if asked else None
 
 
 def _checked_replication(replication: int) -> int:

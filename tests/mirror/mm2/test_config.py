@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.mirror.files import Flow
 from fairlead.mirror.mm2.config import flows_of
-from fairlead.mirror.options import Heartbeats, checked
+from fairlead.mirror.options import Heartbeats, OffsetSyncs, checked
 from fairlead.model.errors import InvalidValue
 
 TWO = """
@@ -215,6 +215,13 @@ def test_heartbeats_of_the_way_back_are_written_by_the_flow_back_if_it_runs(read
     assert heartbeats is not None
     assert not heartbeats.at_source
     assert read.one("emit.heartbeats.enabled = false\n").options.heartbeats is None
+
+
+def test_offset_syncs_are_written_where_the_file_asks_for_them(read: Reading) -> None:
+    """MirrorMaker 2 writes them by default, for its own checkpoints, which are exact here without them."""
+    assert read.one().options.offset_syncs is None
+    lines = "emit.offset-syncs.enabled = true\noffset-syncs.topic.location = target\noffset.lag.max = 5\n"
+    assert read.one(lines).options.offset_syncs == OffsetSyncs(at_source=False, lag_max=5, replication=3)
 
 
 def test_exactly_once_is_the_targets_and_preparing_is_not_it(read: Reading) -> None:

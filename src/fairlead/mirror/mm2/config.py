@@ -19,7 +19,16 @@ from fairlead.mirror.mm2 import keys
 from fairlead.mirror.mm2.file import Mm2File, Pair
 from fairlead.mirror.mm2.unheeded import refuse_impossible, unheeded
 from fairlead.mirror.names import GROUPS_EXCLUDE, Chosen, ChosenGroups, check_expression
-from fairlead.mirror.options import Follows, GroupOptions, Heartbeats, MirrorOptions, check_name, checked_engine
+from fairlead.mirror.options import (
+    OFFSET_LAG_MAX,
+    Follows,
+    GroupOptions,
+    Heartbeats,
+    MirrorOptions,
+    OffsetSyncs,
+    check_name,
+    checked_engine,
+)
 from fairlead.mirror.ports import CLUSTERS_OWN
 from fairlead.mirror.whence import From
 from fairlead.model.errors import InvalidValue
@@ -113,6 +122,7 @@ class _Reading:
             preserve_order=True,
             begin=self._begin(consumer.settings.given.get("auto.offset.reset")),
             heartbeats=self._heartbeats(enabled),
+            offset_syncs=self._offset_syncs(),
             exactly_once=exactly_once,
             groups=self._groups(),
             follows=self._follows(),
@@ -230,6 +240,14 @@ class _Reading:
         seconds = self._entries.number("emit.heartbeats.interval.seconds", 1, 1)
         factor = self._replication("heartbeats.topic.replication.factor", _INTERNAL_REPLICATION)
         return Heartbeats(float(seconds), at_source, at_target, factor)
+
+    def _offset_syncs(self) -> OffsetSyncs | None:
+        """Only where the file asks for them."""
+        location = self._entries.choice("offset-syncs.topic.location", ("source", "target"), "source")
+        lag_max = self._entries.number("offset.lag.max", OFFSET_LAG_MAX)
+        factor = self._replication("offset-syncs.topic.replication.factor", _INTERNAL_REPLICATION)
+        asked = _truth(self._entries, "emit.offset-syncs.enabled", default=False)
+        return OffsetSyncs(location == "source", lag_max, factor) if asked else None
 
     def _exactly_once(self) -> bool:
         """A setting of Connect's workers, of which the target has some."""

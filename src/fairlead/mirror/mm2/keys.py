@@ -36,6 +36,7 @@ READ: Final = _words(
     groups groups.exclude emit.checkpoints.enabled emit.checkpoints.interval.seconds
     sync.group.offsets.enabled sync.group.offsets.interval.seconds
     sync.topic.configs.enabled config.properties.exclude use.defaults.from sync.topic.acls.enabled
+    emit.offset-syncs.enabled offset-syncs.topic.location offset-syncs.topic.replication.factor offset.lag.max
     """
 )
 """Keys of flows that are honoured."""
@@ -43,8 +44,6 @@ READ: Final = _words(
 NOT_YET: Final = _words(
     """
     checkpoints.topic.replication.factor
-    emit.offset-syncs.enabled offset-syncs.topic.location
-    offset-syncs.topic.replication.factor offset.lag.max
     """
 )
 """Keys of what this program does not do yet."""

@@ -1,0 +1,74 @@
+"""A mirror writes MirrorMaker 2's offset syncs where it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.mirror.books.offset_syncs import Sync, sync_record
+from fairlead.model.errors import BadRequest
+from tests.mirror.test_mirror import numbers
+from tests.mirror.world import World
+from tests.support.waiting import until
+
+ASKED: dict[str, Any] = {"offset_syncs": True, "source_aliases": ["A"], "target_alias": "B", "prefix": "A."}
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """Clusters `a` and `b`, and the one engine that tells where records lie."""
+    world = World()
+    yield world
+    world.check_closed()
+
+
+def records(world: World) -> set[tuple[bytes | None, bytes | None]]:
+    return {(record.key, record.value) for record in world.a.records("mm2-offset-syncs.B.internal")}
+
+
+async def test_offset_syncs_are_written_at_the_source(world: World) -> None:
+    """They name the source's topic, and where its records lie at the destination, behind what was there."""
+    world.a.make("t")
+    world.b.make("A.t")
+    world.b.put("A.t", 0, numbers(0, 7))
+    world.a.put("t", 0, numbers(0, 3))
+    async with world.running(**ASKED, offset_lag_max=0) as mirror:
+        await until(lambda: sync_record("t", 0, Sync(2, 9)) in records(world))
+        world.a.put("t", 0, numbers(3, 5))
+        await until(lambda: sync_record("t", 0, Sync(4, 11)) in records(world))
+    assert world.a.made["mm2-offset-syncs.B.internal"].configs["cleanup.policy"][0] == "compact"
+    assert mirror.tally.clean
+
+
+async def test_offset_syncs_are_written_at_the_destination_where_that_is_asked_for(world: World) -> None:
+    """Whose topic is named by the source."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 3))
+    async with world.running(**ASKED, offset_syncs_location="target"):
+        await until(lambda: len(world.b.records("mm2-offset-syncs.A.internal")) == 1)
+    assert "mm2-offset-syncs.B.internal" not in world.a.made
+
+
+async def test_an_engine_that_does_not_tell_where_records_lie_says_so(tmp_path: Path) -> None:
+    """Nothing is written that would be wrong, and records are mirrored."""
+    world = World(tmp_path)
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 3))
+    async with world.running(**ASKED) as mirror:
+        await until(lambda: world.b.values("A.t") == numbers(0, 3))
+    assert any("offset syncs" in what and "--engine local" in why for what, why in mirror.tally.notes.items())
+    assert "mm2-offset-syncs.B.internal" not in world.a.made
+    world.check_closed()
+
+
+def test_offset_syncs_are_named_by_the_clusters(world: World) -> None:
+    """So the clusters need names."""
+    with pytest.raises(BadRequest, match=r"--source\.alias"):
+        world.mirror(offset_syncs=True)
+    with pytest.raises(BadRequest, match=r"--offset\.syncs\.topic\.location 'here'"):
+        world.mirror(**{**ASKED, "offset_syncs_location": "here"})
+    with pytest.raises(BadRequest, match=r"--offset\.lag\.max -1"):
+        world.mirror(**{**ASKED, "offset_lag_max": -1})
