@@ -131,18 +131,18 @@ def test_a_mirror_that_is_killed_at_random_moments_loses_nothing(pair: KafkaPair
     """`kill -9` under load: each record is there, in order but for what comes twice. That is at most what the mirror
     that was killed had mirrored: positions are written each second."""
     source, target = pair.source.bootstrap, pair.target.bootstrap
-    make_topic(source, "killed", 3)
+    make_topic(source, "killed-at-random", 3)
     choose, kills, doubles, at_risk = random.Random(14), 3, 0, 0
-    with _load(source, "killed", 3) as written:
+    with _load(source, "killed-at-random", 3) as written:
         for _ in range(kills):
-            before = count(target, "killed")
-            with mirroring(tmp_path, *options(tmp_path, source, target, "killed")) as mirror:
+            before = count(target, "killed-at-random")
+            with mirroring(tmp_path, *options(tmp_path, source, target, "killed-at-random")) as mirror:
                 wait_until(partial(_is_beyond, target, before), "it mirrors")
                 time.sleep(choose.random() * 2)  # the moment of the kill, not a condition
                 mirror.kill()
-            at_risk += count(target, "killed") - before
-    once(tmp_path, source, target, "killed")
-    found = records(target, "killed")
+            at_risk += count(target, "killed-at-random") - before
+    once(tmp_path, source, target, "killed-at-random")
+    found = records(target, "killed-at-random")
     for partition in range(3):
         values = [int(content.value or b"-1") for content in found[partition]]
         assert sorted(set(values)) == list(range(written[partition])), "lost"
@@ -153,7 +153,7 @@ def test_a_mirror_that_is_killed_at_random_moments_loses_nothing(pair: KafkaPair
 
 
 def _is_beyond(target: str, before: int) -> bool:
-    return count(target, "killed") > before
+    return count(target, "killed-at-random") > before
 
 
 def _steps_back(values: list[int]) -> int:
