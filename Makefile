@@ -42,13 +42,14 @@ test: setup java ## sets up what the tests need and runs them all; PYTEST_ARGS="
 	@$(MAKE) --no-print-directory --jobs 2 test-alone test-with-others
 
 # What computes in one process, and what mostly waits for other processes, side by side. Both are shown as they go on.
-# Who computes yields: clients and servers of the others have time limits.
+# Who computes yields: clients and servers of the others have time limits. A test that hangs fails, by its name.
+HUNG := --timeout 400
 ALONE := not spark and not interop and not crash
 test-alone: setup
-	nice $(BIN)/python -m pytest -m "$(ALONE)" $(PYTEST_ARGS) || test $$? -eq 5 # none of them was chosen
+	nice $(BIN)/python -m pytest -m "$(ALONE)" $(HUNG) $(PYTEST_ARGS) || test $$? -eq 5 # none of them was chosen
 
 test-with-others: setup
-	$(BIN)/python -m pytest -m "not ($(ALONE))" $(PYTEST_ARGS) || test $$? -eq 5
+	$(BIN)/python -m pytest -m "not ($(ALONE))" $(HUNG) $(PYTEST_ARGS) || test $$? -eq 5
 
 test-fast: setup ## the tests without Spark, foreign clients and kills, on two cores in two minutes
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-fast-one-half test-fast-other-half

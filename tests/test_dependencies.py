@@ -20,6 +20,7 @@ NEVER_IMPORTED = {
     "pandas": "PySpark's transformWithState asks for it",
     "protobuf": "PySpark's transformWithState talks to its state by it",
     "pytest-asyncio": "pytest finds it by itself",
+    "pytest-timeout": "pytest finds it by itself",
     "python-snappy": "kafka-python packs snappy by it",
     "ruff": "a tool of `make check`",
     "zstandard": "kafka-python packs zstd by it",

@@ -31,7 +31,7 @@ from fairlead.protocol.batch import (
     TRANSACTIONAL,
     BatchHeader,
 )
-from fairlead.protocol.loops import compiled
+from fairlead.protocol.loops.memory import compiled
 
 _POLYNOMIAL = 0x82F63B78
 """Castagnoli's, its bits reversed, as everywhere in CRC-32C."""

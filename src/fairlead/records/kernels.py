@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from fairlead.protocol.loops import compiled, copy, field, skip_headers, varint
+from fairlead.protocol.loops.memory import compiled, copy, field, skip_headers, varint
 
 OK = -1
 """`scan` found nothing wrong."""

@@ -11,6 +11,6 @@ anew, so damage is refused and never blessed; whatever a batch holds, the outcom
     bodies.py                 records of batches → bodies of new ones, by the loops in kernels.py
     rewriter.py               batches of a partition → batches for the same partition
     repartition.py            the same for partitions chosen by key, by the loops in dealing.py
-    handled.py                a function of the user's between source and destination, by the loop in encoding.py
+    handled.py                a function of the user's between source and destination, by the loop in protocol/loops
     buffers.py                memory that is used again
 """

@@ -26,8 +26,8 @@ from fairlead.mirror.bytes.kernels import (
     record_head,
     record_size,
 )
-from fairlead.protocol.loops import compiled
-from fairlead.protocol.murmur2 import murmur2
+from fairlead.protocol.loops.memory import compiled
+from fairlead.protocol.loops.murmur2 import murmur2
 
 _START, _END, _COUNT, _BASE_OFFSET, _LAST_DELTA = (int(column) for column in list(Plan)[:5])
 _BASE_TIME, _HAS_APPEND, _APPEND_TIME, _LOW, _HIGH, _KEYLESS = (int(column) for column in list(Plan)[5:])

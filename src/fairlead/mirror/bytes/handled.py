@@ -20,7 +20,7 @@ from fairlead.mirror.bytes.outgoing import Refused
 from fairlead.mirror.bytes.source import SourceBatch
 from fairlead.model.errors import CorruptBatch, InvalidValue
 from fairlead.protocol.batch import HEADER_BYTES, LENGTH_END, MAGIC, BatchHeader, with_crc
-from fairlead.protocol.record_columns import Longs, RecordColumns, cast
+from fairlead.protocol.loops.columns import Longs, RecordColumns, cast
 from fairlead.protocol.records import compress
 from fairlead.records.decode import BatchesInBuffer, decode
 

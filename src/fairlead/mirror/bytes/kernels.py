@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from fairlead.protocol.loops import byte_at, compiled, copy, field, put_byte, put_varint, skip_headers, varint
-from fairlead.protocol.loops import varint_bytes as size_of
+from fairlead.protocol.loops.memory import byte_at, compiled, copy, field, put_byte, put_varint, skip_headers, varint
+from fairlead.protocol.loops.memory import varint_bytes as size_of
 
 OK = -1
 """Nothing was wrong."""

@@ -15,7 +15,7 @@ from fairlead.mirror.bytes.kernels import Cut, Plan
 from fairlead.mirror.bytes.limits import Limits
 from fairlead.mirror.bytes.outgoing import How, Outgoing, Refused, refused_batch, too_large
 from fairlead.mirror.bytes.source import SourceBatch
-from fairlead.protocol.murmur2 import murmur2
+from fairlead.protocol.loops.murmur2 import murmur2
 
 Placed = tuple[int, Outgoing]
 """A batch and its partition."""

@@ -18,7 +18,7 @@ from fairlead.protocol.batch import (
     BatchHeader,
     head_of,
 )
-from fairlead.protocol.record_columns import Longs, RecordColumns, cast
+from fairlead.protocol.loops.columns import Longs, RecordColumns, cast
 from fairlead.protocol.records import compress
 from fairlead.records.writing.routing import WHO, Routed
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from fairlead.model.errors import InvalidName, InvalidValue
 from fairlead.model.names import check_topic_name, parse_stream_path
-from fairlead.protocol.murmur2 import hashes
-from fairlead.protocol.record_columns import cast, plain
+from fairlead.protocol.loops.columns import cast, plain
+from fairlead.protocol.loops.murmur2 import hashes
 from fairlead.records.writing.options import WriteOptions
 
 WHO: Final = "the rows to be written have"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.protocol import loops
+from fairlead.protocol.loops import memory
 
 
 def test_a_read_only_installation_compiles_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,6 +19,6 @@ def test_a_read_only_installation_compiles_without_a_cache(monkeypatch: pytest.M
             raise RuntimeError("cannot cache function 'twice': no locator available for file 'x.py'")
         return lambda function: function
 
-    monkeypatch.setattr(loops, "njit", njit)
-    assert loops.compiled("int64(int64)")(lambda value: 2 * value)(21) == 42
+    monkeypatch.setattr(memory, "njit", njit)
+    assert memory.compiled("int64(int64)")(lambda value: 2 * value)(21) == 42
     assert asked == [True, False]

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairlead.model.errors import InvalidValue
-from fairlead.protocol import encoding
+from fairlead.protocol.loops import encoding
 
 Longs = NDArray[np.int64]
 

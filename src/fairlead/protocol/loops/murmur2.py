@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from fairlead.protocol.loops import byte_at, compiled
+from fairlead.protocol.loops.memory import byte_at, compiled
 
 _INTS = types.Array(types.int32, 1, "C", readonly=True)
 _THERE = types.Array(types.boolean, 1, "C", readonly=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from fairlead.protocol.loops import compiled, copy, put_byte, put_varint, varint_bytes
+from fairlead.protocol.loops.memory import compiled, copy, put_byte, put_varint, varint_bytes
 
 _INTS = types.Array(types.int32, 1, "C", readonly=True)
 _LONGS = types.Array(types.int64, 1, "C", readonly=True)
