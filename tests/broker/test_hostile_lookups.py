@@ -11,7 +11,7 @@ from tests.support.batches import bomb
 from tests.support.broker import RunningBroker
 from tests.support.kafka_wire import WireClient
 
-from fairlead.broker.handlers import list_offsets, produce
+from fairlead.broker.handlers.records import list_offsets, produce
 from fairlead.cluster.cluster import LOOKUP_THREADS
 from fairlead.protocol.batch import build_batch
 

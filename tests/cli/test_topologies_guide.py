@@ -10,7 +10,7 @@ from fairlead.client.catalog import COMMANDS
 from tests.cases.topology import TOPOLOGIES
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "topologies.md").read_text()
-LINES = sorted({line for line in GUIDE.splitlines() if line.startswith("fairlead ")})
+LINES = sorted({line for line in GUIDE.replace("\\\n", "").splitlines() if line.startswith("fairlead ")})
 HEADINGS = {line.removeprefix("## ").lower() for line in GUIDE.splitlines() if line.startswith("## ")}
 
 

@@ -6,7 +6,7 @@ import pytest
 from kio.index import load_response_schema
 from kio.serial import entity_reader
 
-from fairlead.broker.handlers.describe_log_dirs import VERSIONS
+from fairlead.broker.handlers.cluster.describe_log_dirs import VERSIONS
 from fairlead.protocol import describe_log_dirs
 
 

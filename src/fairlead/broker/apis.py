@@ -3,43 +3,51 @@
 from __future__ import annotations
 
 from fairlead.broker.dispatch import table_of
-from fairlead.broker.handlers import (
-    alter_configs,
+from fairlead.broker.handlers.cluster import (
     api_versions,
-    consumer_group_heartbeat,
-    create_partitions,
-    create_topics,
-    delete_groups,
-    delete_records,
-    delete_topics,
     describe_acls,
     describe_client_quotas,
     describe_cluster,
-    describe_configs,
-    describe_groups,
     describe_log_dirs,
-    describe_producers,
     describe_quorum,
-    describe_topic_partitions,
     elect_leaders,
-    fetch,
+    list_partition_reassignments,
+)
+from fairlead.broker.handlers.configs import (
+    alter_configs,
+    describe_configs,
+    incremental_alter_configs,
+    list_config_resources,
+)
+from fairlead.broker.handlers.groups import (
+    consumer_group_heartbeat,
+    delete_groups,
+    describe_groups,
     find_coordinator,
     heartbeat,
-    incremental_alter_configs,
-    init_producer_id,
     join_group,
     leave_group,
-    list_config_resources,
     list_groups,
-    list_offsets,
-    list_partition_reassignments,
-    metadata,
     offset_commit,
     offset_delete,
     offset_fetch,
+    sync_group,
+)
+from fairlead.broker.handlers.records import (
+    delete_records,
+    describe_producers,
+    fetch,
+    init_producer_id,
+    list_offsets,
     offset_for_leader_epoch,
     produce,
-    sync_group,
+)
+from fairlead.broker.handlers.topics import (
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_topic_partitions,
+    metadata,
 )
 
 APIS = table_of(

@@ -25,15 +25,9 @@ from fairlead.broker.forwarding.passing_on import ClientForwards, Forwarder
 from fairlead.broker.group_logs.cuts import CutWatch
 from fairlead.broker.group_logs.group_log import GroupLog
 from fairlead.broker.groups.coordinator import Coordinator
-from fairlead.broker.handlers import (
-    api_versions,
-    find_coordinator,
-    heartbeat,
-    init_producer_id,
-    leave_group,
-    offset_commit,
-    produce,
-)
+from fairlead.broker.handlers.cluster import api_versions
+from fairlead.broker.handlers.groups import find_coordinator, heartbeat, leave_group, offset_commit
+from fairlead.broker.handlers.records import init_producer_id, produce
 from fairlead.broker.memory import RequestMemory
 from fairlead.broker.topics.topics import ListenerView
 from fairlead.broker.traffic import Traffic

@@ -9,7 +9,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from tests.broker.handlers.asking import Asker, a_copy, asking, topic_id, versions
 
-from fairlead.broker.handlers import list_config_resources
+from fairlead.broker.handlers.configs import list_config_resources
 from fairlead.broker.pieces import Pieces
 from fairlead.broker.topics.authorized import CLUSTER, GROUP, Operation, of_topic
 from fairlead.protocol.metadata import NOT_ASKED

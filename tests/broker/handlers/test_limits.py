@@ -8,7 +8,8 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from tests.broker.handlers.asking import Asker, asking
 
-from fairlead.broker.handlers import create_partitions, create_topics, delete_topics, metadata, offset_commit
+from fairlead.broker.handlers.groups import offset_commit
+from fairlead.broker.handlers.topics import create_partitions, create_topics, delete_topics, metadata
 
 NO_TIME = timedelta(0)
 

@@ -14,32 +14,30 @@ from tests.support.batches import bomb
 from tests.support.waiting import in_time
 
 from fairlead.broker import pacing
-from fairlead.broker.handlers import (
+from fairlead.broker.handlers.cluster import describe_log_dirs, describe_quorum, elect_leaders
+from fairlead.broker.handlers.configs import (
     alter_configs,
-    create_partitions,
-    create_topics,
-    delete_groups,
-    delete_topics,
     describe_configs,
-    describe_groups,
-    describe_log_dirs,
-    describe_producers,
-    describe_quorum,
-    describe_topic_partitions,
-    elect_leaders,
-    fetch,
-    find_coordinator,
     incremental_alter_configs,
-    leave_group,
     list_config_resources,
+)
+from fairlead.broker.handlers.groups import (
+    delete_groups,
+    describe_groups,
+    find_coordinator,
+    leave_group,
     list_groups,
-    list_offsets,
-    metadata,
     offset_commit,
     offset_delete,
     offset_fetch,
-    offset_for_leader_epoch,
-    produce,
+)
+from fairlead.broker.handlers.records import describe_producers, fetch, list_offsets, offset_for_leader_epoch, produce
+from fairlead.broker.handlers.topics import (
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_topic_partitions,
+    metadata,
 )
 from fairlead.model.limits import ANSWER_BYTES_MAX, PARTITIONS_PER_TOPIC_MAX, REQUEST_ITEMS_MAX
 from fairlead.protocol.wire import Malformed, TooManyItems

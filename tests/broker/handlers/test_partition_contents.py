@@ -9,7 +9,8 @@ from kio.schema.errors import ErrorCode
 from tests.broker.handlers.asking import Asker, a_copy, asking, versions
 from tests.support.batches import changed, produced_to
 
-from fairlead.broker.handlers import describe_log_dirs, describe_producers
+from fairlead.broker.handlers.cluster import describe_log_dirs
+from fairlead.broker.handlers.records import describe_producers
 from fairlead.model.errors import Damaged
 from fairlead.protocol.batch import build_batch
 

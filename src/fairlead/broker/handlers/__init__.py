@@ -1,4 +1,4 @@
-"""A module per Kafka API.
+"""A module per Kafka API, in rooms by what it is about.
 
     API_KEY = 60                     Kafka's number
     VERSIONS = range(0, 3)           optional: fewer than kio knows

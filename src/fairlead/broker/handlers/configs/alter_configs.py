@@ -6,7 +6,7 @@ from typing import Any
 
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
-from fairlead.broker.handlers.incremental_alter_configs import Own, change_each
+from fairlead.broker.handlers.configs.incremental_alter_configs import Own, change_each
 from fairlead.broker.settings.topic_settings import chosen
 
 API_KEY = 33

@@ -1,0 +1,1 @@
+"""Groups: members, and what they have committed."""

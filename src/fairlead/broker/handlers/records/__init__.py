@@ -1,0 +1,1 @@
+"""Records: written, read, found and deleted."""
