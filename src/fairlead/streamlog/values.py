@@ -45,7 +45,8 @@ class Topic(NamedTuple):
 
     @property
     def is_of_kafka(self) -> bool:
-        """A Kafka cluster owns it. Its partitions have epochs of their own, at or above the topic's."""
+        """A Kafka cluster owns it. Its partitions have epochs of their own; the topic's own counts how often the log of
+        one of them went on otherwise than it had."""
         return is_kafka(self.owner_at)
 
     def deleted_before(self, partition: int) -> int:

@@ -101,26 +101,26 @@ def test_what_is_superseded_is_in_no_log_of_the_owner(data: st.DataObject) -> No
     logs = data.draw(owners_logs())
     owner, other = data.draw(st.permutations(logs))[:2]
     topic_epoch = max(max(log, default=0) for log in logs) + 1
-    since = len(owner), history_of(owner)
+    own_log = (*history_of(owner), (topic_epoch, len(owner)))
     for offset, epoch in enumerate(other):
-        until = start_of_next_epoch(epoch, topic_epoch, since)
+        until = start_of_next_epoch(epoch, own_log)
         assert until is not None
         assert (offset < until) == (owner[offset : offset + 1] == (epoch,))
 
 
 def test_rows_of_the_owners_epoch_are_never_superseded() -> None:
     """Nor are those of a later one, which nobody here can judge."""
-    assert start_of_next_epoch(7, 7, (100, ((0, 0),))) is None
-    assert start_of_next_epoch(9, 7, (100, ((0, 0),))) is None
+    assert start_of_next_epoch(7, ((0, 0), (7, 100))) is None
+    assert start_of_next_epoch(9, ((0, 0), (7, 100))) is None
 
 
 def test_a_row_from_before_the_owners_history_counts_below_it() -> None:
     """Nobody can tell whether the owner had it."""
-    assert start_of_next_epoch(3, 7, (130, ((5, 100),))) == 100
-    assert start_of_next_epoch(3, 7, (130, ())) == 130
+    assert start_of_next_epoch(3, ((5, 100), (7, 130))) == 100
+    assert start_of_next_epoch(3, ((7, 130),)) == 130
 
 
 def test_a_partition_that_the_owner_did_not_know_begins_with_it() -> None:
     """The old owner had raised their number unseen: all of what it wrote there has no place in the owner's log."""
     assert beginning_of([(5, ((0, 0),))], 1) == FROM_NOTHING
-    assert start_of_next_epoch(0, 7, FROM_NOTHING) == 0
+    assert start_of_next_epoch(0, ((7, 0),)) == 0

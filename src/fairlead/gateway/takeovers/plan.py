@@ -13,10 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fairlead.streamlog.ownership.histories import beginning_of
-from fairlead.streamlog.parting import parting
+from fairlead.streamlog.ownership.histories import parts_at
 from fairlead.streamlog.payloads import TopicPayload
-from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.values import Topic
 from fairlead.wire.neighbours import PartitionAt, StandingTopic
 
@@ -115,5 +113,4 @@ def _shared(known: Topic | TopicPayload, partitions: Sequence[PartitionAt], numb
     found = partitions[number]
     if known.epoch == 0:
         return found.end
-    start, history = beginning_of(known.since, number)
-    return parting(found.history, found.end, (*history, (known.epoch, start)), OFFSET_MAX)
+    return parts_at(known, number, found.history, found.end)

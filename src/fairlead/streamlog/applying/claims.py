@@ -11,10 +11,8 @@ from enum import Enum, auto
 
 from fairlead.model.names import is_topic_name
 from fairlead.streamlog.applying.admission import Admission
-from fairlead.streamlog.ownership.histories import beginning_of, joined_since
-from fairlead.streamlog.parting import parting
+from fairlead.streamlog.ownership.histories import beginning_of, joined_since, parts_at
 from fairlead.streamlog.payloads import TopicPayload
-from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.requests.cuts import cut, diverged_incarnation, undelete
 from fairlead.streamlog.requests.deletion import put_deletion
 from fairlead.streamlog.requests.diverged import parent_of
@@ -62,9 +60,8 @@ def claim_of(known: Topic, row: TopicPayload, admission: Admission, here: bytes)
 def partings(draft: Draft, topic: Topic) -> Iterator[RowKey]:
     """Where each partition, as far as it holds more than its owner's history, parts from that."""
     for partition in range(topic.partitions):
-        start, history = beginning_of(topic.since, partition)
         state = draft.state.partition(topic.number, partition)
-        at = parting(state.history, state.end, (*history, (topic.epoch, start)), OFFSET_MAX)
+        at = parts_at(topic, partition, state.history, state.end)
         if at < state.end:
             yield topic.number, partition, at
 

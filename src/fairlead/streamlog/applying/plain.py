@@ -31,7 +31,7 @@ from fairlead.protocol.batch import (
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.objects.columns import Columns
-from fairlead.streamlog.ownership.histories import beginning_of
+from fairlead.streamlog.ownership.histories import beginning_of, fence_of
 from fairlead.streamlog.ranges import DELTA_MAX, EPOCH_MAX, OFFSET_MAX
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.values import PartitionKey, RowKey, Since
@@ -92,6 +92,8 @@ class _Places(NamedTuple):
     epoch_first: Numbers
     since: Numbers
     """Where the epoch of the topic's owner begins in the partition."""
+    fence: Numbers
+    """The epoch that records have at least from there on; 0: that is not said."""
 
 
 class PlainRows:
@@ -191,13 +193,16 @@ class PlainRows:
         of_partition = np.cumsum(is_first) - 1
         pairs = _pairs(in_order[is_first])
         standings = np.array(self._draft.state.standings(pairs), np.int64)[of_partition]
-        begins = [beginning_of(topics.since.get(number, ()), each)[0] for number, each in pairs] if topics.since else 0
+        begins = np.zeros((len(pairs), 2), np.int64)
+        if topics.since:
+            since = [beginning_of(topics.since.get(number, ()), each) for number, each in pairs]
+            begins = np.array([(each[0], fence_of(each) or 0) for each in since], np.int64)
         ends = np.append(0, rows.last_offset[order][:-1] + 1)
         ends[is_first] = standings[is_first, 0]
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        since = np.broadcast_to(begins, len(pairs))[of_partition]
-        return _Places(ends[back], standings[back, 1], standings[back, 2], since[back])
+        from_where = begins[of_partition][back]
+        return _Places(ends[back], *standings[back, 1:].T, *from_where.T)
 
     def _add(self, rows: Columns, topics: _Topics, places: _Places, is_idempotent: Flags) -> None:
         draft, source, count = self._draft, self._frame.source, len(rows)
@@ -278,7 +283,7 @@ def _is_free(rows: Columns, topics: _Topics) -> Flags:
 def _continues(rows: Columns, topics: _Topics, places: _Places) -> Flags:
     of_row = topics.of_row[: len(rows)]
     epoch, topic_epoch = rows.epoch, topics.epoch[of_row]
-    owners = (epoch == topic_epoch) | topics.of_kafka[of_row] & (epoch > topic_epoch)
+    owners = (epoch == topic_epoch) | topics.of_kafka[of_row] & (epoch >= places.fence)
     epochs = owners & (epoch == places.epoch) & (epoch == rows.previous_epoch) & (places.epoch_first < places.end)
     offsets = (rows.previous_end <= places.end) & (places.end <= rows.base_offset)
     found: Flags = epochs & offsets & (places.since <= rows.base_offset)

@@ -31,8 +31,8 @@ from fairlead.streamlog.applying.topics import NOT_ITS_OWN, TopicRows
 from fairlead.streamlog.batch_rows import check_batch_row
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.objects.columns import RowsOf
-from fairlead.streamlog.ownership.histories import Beginning, beginning_of, start_of_next_epoch
-from fairlead.streamlog.parting import history_below, parting
+from fairlead.streamlog.ownership.histories import beginning_of, fence_of, log_of, parts_at, start_of_next_epoch
+from fairlead.streamlog.parting import history_below
 from fairlead.streamlog.payloads import BEGINS_HERE, FROM_NOW, StartPayload
 from fairlead.streamlog.ranges import EPOCH_MAX, OFFSET_MAX, are_offsets
 from fairlead.streamlog.requests.claimed import is_claimed, note_claimed
@@ -196,8 +196,9 @@ class FrameRows:
 
     def _counts(self, topic: Topic, row: Row, epoch: int) -> bool:
         """Whether the source may bring the row. Who wrote it is asked only in the present owner's epoch: what was there
-        before, the owner vouches for."""
-        return epoch < topic.epoch or self._admission.speaks_for(row.origin or self._frame.source)
+        before, the owner vouches for. The epochs of a Kafka cluster's partitions tell nothing of owners."""
+        is_of_before = epoch < topic.epoch and not topic.is_of_kafka
+        return is_of_before or self._admission.speaks_for(row.origin or self._frame.source)
 
     def _topic_of(self, named: FrameTopic, row: Row) -> Topic | None:
         topic = self._here.get(row.topic)
@@ -215,7 +216,7 @@ class FrameRows:
             self.notes.note_behind(named, row.partition, state.end, HARMED)
         elif row.epoch > topic.epoch and not topic.is_of_kafka:
             self.notes.note_behind(named, row.partition, state.end, OWNERSHIP)
-        elif row.epoch < topic.epoch and self._is_superseded(topic, row):
+        elif self._is_superseded(topic, row):
             self.superseded += row.records
             self._topics.outdated.add(topic.number)
         elif row.last_offset < state.end:
@@ -234,7 +235,7 @@ class FrameRows:
             self._append(topic, row)
 
     def _is_superseded(self, topic: Topic, row: Row) -> bool:
-        until = start_of_next_epoch(row.epoch, topic.epoch, beginning_of(topic.since, row.partition))
+        until = start_of_next_epoch(row.epoch, log_of(topic, row.partition))
         return until is not None and row.last_offset >= until
 
     def _append(self, topic: Topic, row: Row) -> None:
@@ -277,8 +278,8 @@ class FrameRows:
         if payload.epoch > topic.epoch and not topic.is_of_kafka:
             self.notes.note_behind(named, row.partition, state.end, OWNERSHIP)
             return
-        if payload.epoch < topic.epoch:
-            payload = _clipped(payload, topic.epoch, beginning_of(topic.since, row.partition))
+        if payload.epoch < topic.epoch and _has_changed(topic, row.partition):
+            payload = _clipped(payload, topic, row.partition)
             row = row._replace(base_offset=min(row.base_offset, payload.log_end))
         self._place_start(named, topic, row, payload, state)
 
@@ -395,7 +396,7 @@ def _is_of_before(topic: Topic, row: Row) -> bool:
         epoch = payloads.decode_start(row.batch).epoch if row.kind == Kind.START else row.epoch
     except CorruptBatch:
         return False
-    return epoch < topic.epoch and row.partition >= len(topic.since)
+    return epoch < topic.epoch and row.partition >= len(topic.since) and not topic.is_of_kafka
 
 
 def _held_records(row: Row) -> bool:
@@ -417,7 +418,7 @@ def _follows(topic: Topic, row: Row, state: PartitionState) -> bool:
     the topic's epoch began with still knows it."""
     epoch = state.epoch_before(state.end)
     start, history = beginning_of(topic.since, row.partition)
-    if row.epoch == topic.epoch and row.base_offset < start:
+    if row.epoch == topic.epoch and row.base_offset < start and not topic.is_of_kafka:
         return False
     if not row.bits & HOLE:
         return epoch == row.previous_epoch
@@ -426,12 +427,16 @@ def _follows(topic: Topic, row: Row, state: PartitionState) -> bool:
     return row.previous_epoch <= epoch <= row.epoch
 
 
-def _clipped(payload: StartPayload, topic_epoch: int, since: Beginning) -> StartPayload:
+def _has_changed(topic: Topic, partition: int) -> bool:
+    """Whether another log of the partition goes on since the topic has its epoch."""
+    return not topic.is_of_kafka or fence_of(beginning_of(topic.since, partition)) is not None
+
+
+def _clipped(payload: StartPayload, topic: Topic, partition: int) -> StartPayload:
     """What a START row of an owner of before says of the present owner's log: nothing from where the two part, and
     nothing of what it deleted. Where it deleted records, and its log begins behind them, what was never here can come
     from nobody: it is a gap, as where they expired."""
-    start, history = since
-    at = parting(payload.history, payload.log_end, (*history, (topic_epoch, start)), OFFSET_MAX)
+    at = parts_at(topic, partition, payload.history, payload.log_end)
     return replace(payload, log_end=min(payload.log_end, at), history=history_below(payload.history, at), deleted_to=0)
 
 

@@ -1,6 +1,11 @@
 """Where an owner's epoch begins in its partitions, and what of the epochs before it is in its log.
 
 Histories and where two of them part: `parting`.
+
+A Kafka cluster has epochs of each partition, which rise without a row of the topic. Where its log went on otherwise
+than it had (an unclean election), a row of a new topic epoch says so: S of that partition is the first offset that is
+another record's now, and the history ends with (fence, S). Records at S and above belong to the log if their epoch is
+the fence or a later one. Of the other partitions the row says nothing: they begin at 0 without a history.
 """
 
 from __future__ import annotations
@@ -8,7 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from fairlead.streamlog.payloads import History
+from fairlead.streamlog.parting import history_below, parting
+from fairlead.streamlog.payloads import History, TopicPayload
+from fairlead.streamlog.ranges import OFFSET_MAX
+from fairlead.streamlog.values import Topic, is_kafka
 
 Beginning = tuple[int, History]
 """Where an owner's epoch begins in a partition: its first offset S, and the history of what is below S."""
@@ -32,18 +40,42 @@ def joined_since(one: Sequence[Beginning], other: Sequence[Beginning]) -> tuple[
     return tuple(found)
 
 
-def start_of_next_epoch(epoch: int, topic_epoch: int, since: Beginning) -> int | None:
+def log_of(topic: Topic | TopicPayload, partition: int) -> History:
+    """The epochs of the owner's log of a partition, as the topic's row tells them; none where it tells nothing."""
+    start, history = beginning_of(topic.since, partition)
+    return history if is_kafka(topic.owner_at) else (*history, (topic.epoch, start))
+
+
+def fence_of(since: Beginning) -> int | None:
+    """Of a Kafka cluster's partition whose log went on otherwise: the epoch that records have at least from there on."""
+    start, history = since
+    return history[-1][0] if history and history[-1][1] == start else None
+
+
+def parts_at(topic: Topic | TopicPayload, partition: int, history: History, end: int) -> int:
+    """Where a log of a partition, with that history and end, parts from the owner's; its end if it does not."""
+    own = log_of(topic, partition)
+    if not is_kafka(topic.owner_at):
+        return parting(history, end, own, OFFSET_MAX)
+    fence = fence_of(beginning_of(topic.since, partition))
+    if fence is None:
+        return end
+    start, below = own[-1][1], min(end, own[-1][1])
+    shared = parting(history_below(history, start), below, own[:-1], start)
+    if shared < below or end <= start:
+        return shared
+    newest = max((epoch for epoch, first in history if first <= start), default=-1)
+    return end if newest >= fence else start
+
+
+def start_of_next_epoch(epoch: int, own_log: History) -> int | None:
     """The offset B from which on no record of that epoch is in the owner's log, since others follow it there; None for
     the owner's present epoch and later ones.
 
     An epoch that the owner's log lacks has no place in it: all of its records were superseded. Only one from before the
     log's history may have records below where that begins.
     """
-    start, history = since
-    if epoch >= topic_epoch:
-        return None
-    own_log = (*history, (topic_epoch, start))
-    following = next(first for newer, first in own_log if newer > epoch)
-    if epoch < own_log[0][0] or any(held == epoch for held, _ in history):
+    following = next((first for newer, first in own_log if newer > epoch), None)
+    if following is None or epoch < own_log[0][0] or any(held == epoch for held, _ in own_log):
         return following
     return 0

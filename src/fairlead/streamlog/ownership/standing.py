@@ -26,7 +26,10 @@ class PendingPartition(NamedTuple):
 
 def is_active(topic: Topic, partition: int, state: PartitionState) -> bool:
     """Whether the topic's owner may write the partition, if `state` is its copy of it: it holds all that was written
-    before its epoch, or has written in it already."""
+    before its epoch, or has written in it already. A Kafka cluster writes itself; a copy of its log has this once it
+    has come so far."""
+    if topic.is_of_kafka:
+        return state.end >= beginning_of(topic.since, partition)[0]
     return topic.epoch in (0, state.epoch) or state.end == beginning_of(topic.since, partition)[0]
 
 
