@@ -335,6 +335,71 @@ def test_what_retention_overtakes_is_a_gap(pair: KafkaPair, tmp_path: Path) -> N
         assert read_all(old, ["short"], prefix="").items() <= found.items()
 
 
+def without_the_end(topic: str, until: int, data: Path) -> None:
+    """Take from partition 0 of a topic what a broker's disk has lost: its batches from an offset on."""
+    folder = data / f"{topic}-0"
+    segment = folder / f"{0:020}.log"
+    content, at = memoryview(segment.read_bytes()), 0
+    while at < len(content):
+        header = read_header(content[at:])
+        if header.base_offset >= until:
+            break
+        at += header.length + LENGTH_END
+    assert 0 < at < len(content)
+    segment.write_bytes(content[:at])
+    for other in (*folder.glob("*index"), *folder.glob("*.snapshot"), data / ".kafka_cleanshutdown"):
+        other.unlink(missing_ok=True)
+
+
+def test_what_kafka_has_lost_is_kept_in_a_topic_of_its_own(pair: KafkaPair, tmp_path: Path) -> None:
+    """Its log became shorter, and went on with other records, as after an unclean election: the stream does the same,
+    and so does another site behind it. What a group has committed beyond is told as where the logs part."""
+    kafka, topic = pair.target, "lost-end"
+    old = kafka.bootstrap
+    make_topic(old, topic, 2)
+    for values in (range(10), range(10, 20)):  # a batch each
+        produce(old, topic, [(None, b"%d" % n) for n in values], 0, linger_ms=200)
+    produce(old, topic, [(None, b"other")], 1)
+    far = Site("sf", tmp_path)
+    far.start("server")
+    with running(tmp_path) as site:
+        try:
+            for each in (site, far):
+                each.cli("cluster", "add", "--name", each.name, "--http", each.url)
+            with Carrier(site):
+                replica = Replica(site, tmp_path, old)
+                replica.set_up(topic)
+                site.cli("stream", "replica", "autosetup", "-path", STREAM, "-replica", f"/mapr/sf{STREAM}")
+                wait_until(lambda: replica.in_step() and site.in_sync(STREAM), "all is there")
+                commit(site.kafka, "g", f"{STREAM}:{topic}", 20)
+                epoch = leader_epochs(old, topic)[0]
+                kafka.restart(partial(without_the_end, topic, 10))
+                produce(old, topic, [(None, b"new%d" % n) for n in range(5)], 0)
+                expected = batches(old, topic, 2)
+                wait_until(lambda: replica.kept(topic, 2) == expected, "it goes on as Kafka does")
+                name = f"{topic}.diverged.old.{epoch}"
+                wait_until(lambda: replica.row["divergedTopics"] == [name], "the rest is kept")
+                wait_until(lambda: bool(replica.row["isUptodate"]) and site.in_sync(STREAM), "at both sites")
+            lost = {n: b"%d" % n for n in range(10, 20)}
+            for each in (site, far):
+                assert batches(each.kafka, f"{STREAM}:{topic}", 2) == expected
+                kept = read_all(each.kafka, [name], prefix=f"{STREAM}:")
+                assert {place.offset: content.value for place, content in kept.items()} == lost
+            assert committed(site.kafka, "g", f"{STREAM}:{topic}", 1) == [10]
+        finally:
+            far.stop()
+        site.stop()
+        assert site.cli("fsck", "--data", str(site.data)).returncode == 0
+
+
+def commit(bootstrap: str, group: str, topic: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    try:
+        consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    finally:
+        consumer.close()
+
+
 def rolled(bootstrap: str, topic: str) -> int:
     """Write a record more, since only segments that are no more written to are compacted; how many are left."""
     produce(bootstrap, topic, [(b"last", b"1")])

@@ -152,20 +152,20 @@ MESSAGES: list[tuple[Kinds, object, str]] = [
         READER_HEARS,
         KafkaGrant(
             *(1, LINK, RUN, HERE, "the-one", THERE, "/etc/old.properties", {3: 4}),
-            (KafkaPartition(19, "t", SOURCE, 2, 7, -1),),
+            (KafkaPartition(19, "t", SOURCE, 2, 7, -1, 0),),
         ),
         (
             f'{{"type":"kafka","grant":1,{TEXT_LINK},{TEXT_RUN},"source":{TEXT_HERE},"kafka_cluster":"the-one",'
             f'"destination":{TEXT_THERE},"config_file":"/etc/old.properties","slices":{{"3":4}},"partitions":'
-            f'[{{"number":19,"topic":"t","topic_id":"{SOURCE.hex()}","partition":2,"end":7,"epoch":-1}}]}}'
+            f'[{{"number":19,"topic":"t","topic_id":"{SOURCE.hex()}","partition":2,"end":7,"epoch":-1,"topic_epoch":0}}]}}'
         ),
     ),
     (
         READER_SAYS,
-        KafkaReport(1, "no broker answers", (KafkaStopped(SOURCE, 2, "gone"),)),
+        KafkaReport(1, "no broker answers", (KafkaStopped(SOURCE, 2, "gone", True),)),
         (
             '{"type":"kafka","grant":1,"waits_for":"no broker answers",'
-            f'"stopped":[{{"topic_id":"{SOURCE.hex()}","partition":2,"why":"gone"}}]}}'
+            f'"stopped":[{{"topic_id":"{SOURCE.hex()}","partition":2,"why":"gone","parted":true}}]}}'
         ),
     ),
     (

@@ -8,12 +8,12 @@ from functools import partial
 
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import InvalidName
-from fairlead.model.names import parse_stream_path
+from fairlead.model.names import KAFKA_SCHEME, parse_stream_path
 from fairlead.streamlog.requests import diverged
 from fairlead.streamlog.requests.cuts import end_keep
 from fairlead.streamlog.requests.diverged import Tail
 from fairlead.streamlog.rows import Row
-from fairlead.streamlog.values import Topic
+from fairlead.streamlog.values import Topic, is_kafka
 from fairlead.streamlog.writing.shard import Shard
 
 UNKNOWN_OWNER_DIGITS = 8
@@ -80,6 +80,8 @@ def _places(stream: Stream, owner: bytes) -> Iterator[str]:
 
 
 def _cluster(path: str) -> str | None:
+    if is_kafka(path):
+        return path.removeprefix(KAFKA_SCHEME)
     try:
         return parse_stream_path(path).cluster
     except InvalidName:

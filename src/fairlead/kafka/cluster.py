@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fairlead.kafka.asking.acls import Acls
 from fairlead.kafka.asking.admin import Admin
+from fairlead.kafka.asking.epochs import Epochs
 from fairlead.kafka.asking.groups import Groups
 from fairlead.kafka.asking.metadata import Metadata
 from fairlead.kafka.asking.offsets import Offsets
@@ -28,6 +29,7 @@ class Cluster:
         self._brokers = Brokers(settings)
         self._metadata = Metadata(self._brokers)
         self._offsets = Offsets(self._brokers, self._metadata)
+        self._epochs = Epochs(self._brokers, self._metadata)
         self._groups = Groups(self._brokers, self._metadata)
         self._admin = Admin(self._brokers)
         self._producers = Producers(self._brokers, self._metadata)
@@ -70,6 +72,15 @@ class Cluster:
             UnknownPartition; TryAgain: also for a topic that is not there.
         """
         return await self._offsets.find(places, at, committed=committed)
+
+    async def end_of_epoch(self, place: TopicPartition, epoch: int) -> tuple[int, int]:
+        """(epoch, end offset) of the largest leader epoch of a partition that is not above this one; (-1, -1) above its
+        newest one.
+
+        Raises:
+            UnknownPartition; TryAgain: also for a topic that is not there.
+        """
+        return await self._epochs.end_of(place, epoch)
 
     async def create_topic(
         self, name: str, partitions: int, configs: Mapping[str, str] | None = None, replication: int = -1

@@ -258,6 +258,8 @@ class KafkaPartition:
     """Where the replica's log ends: the next record to read."""
     epoch: int
     """Leader epoch of the record before; -1: there is none."""
+    topic_epoch: int
+    """The topic's, as the replica has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +288,8 @@ class KafkaStopped:
     topic_id: bytes
     partition: int
     why: Words
+    parted: bool
+    """Kafka's log has other records, or none, where the replica has some."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ async def reading(
     slices = {each: positions[0, each].commit for each in range(16)}
     states = [log.announced.state.partition(rig.number, each) for each in range(partitions)]
     given = tuple(
-        KafkaPartition(16, "ships", INCARNATION, number, state.end, state.epoch_before(state.end))
+        KafkaPartition(16, "ships", INCARNATION, number, state.end, state.epoch_before(state.end), 0)
         for number, state in enumerate(states)
     )
     grant = KafkaGrant(

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pytest
 from tests.streamlog.world import applied, committed, fresh, made, opened, produced, rows_of, values_at
-from tests.support.kafka_rows import INCARNATION, SOURCE, batch_of_epoch, frame_of, row_of, topic_row
+from tests.support.kafka_rows import INCARNATION, LINK, NUMBER, SOURCE, batch_of_epoch, frame_of, row_of, topic_row
+from tests.support.rows import control_row
 
 from fairlead.protocol.batch import CONTROL, TRANSACTIONAL
+from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.applying.frame import apply_frame
+from fairlead.streamlog.frames.codec import decode_frame, encode_frame
+from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.fsck import check_all
+from fairlead.streamlog.ownership.lost import end_of_epoch
+from fairlead.streamlog.payloads import DELETED_RECORDS, StartPayload, TopicPayload
+from fairlead.streamlog.requests.cuts import diverged_incarnation
 from fairlead.streamlog.requests.ownership import take_over
+from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state.effects import KAFKA_EPOCHS_MAX
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.writer import ShardLog
@@ -109,3 +120,88 @@ def test_where_another_topic_has_its_name_an_alias_names_its_owner() -> None:
     frame = frame_of([topic_row(), row_of(batch_of_epoch(0, 0, b"a"), after=(0, -1))])
     committed(log, lambda draft: apply_frame(draft, frame, Admission(aliases=True)))
     assert known(log).name == f"ships.at.{SOURCE.hex()}"
+
+
+def goes_on_otherwise(at: int, *below: tuple[int, int], fence: int, partitions: int = 1) -> Row:
+    """The row that says so of partition 0."""
+    since = ((at, (*below, (fence, at))),)
+    payload = TopicPayload("ships", INCARNATION, partitions, SOURCE, 50, 1, {}, "ships", "kafka://old", since)
+    return control_row(Kind.TOPIC, payloads.encode(payload), topic=NUMBER)
+
+
+def sent(rows: Sequence[Row], first: int, *, columns: bool) -> Frame:
+    """A frame as it was made, or as it comes from a link."""
+    frame = frame_of(rows, first=first)
+    return decode_frame(encode_frame(frame)) if columns else frame
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_where_kafka_s_log_goes_on_otherwise_the_copy_is_cut(columns: bool) -> None:
+    """What was read there before and comes late is dropped; what Kafka has there now is appended, and stays when the
+    row comes once more by another way. The rest of the topic goes on as it was."""
+    log = fresh(B)
+    old = [batch_of_epoch(3, at, b"%d" % at) for at in range(4)]
+    rows = [row_of(batch, after=(at, 3 if at else -1)) for at, batch in enumerate(old)]
+    other = row_of(batch_of_epoch(9, 0, b"other"), after=(0, -1), partition=1)
+    applied(log, sent([topic_row(partitions=2), *rows[:3], other], 0, columns=columns))
+    number = known(log).number
+    cut = goes_on_otherwise(1, (3, 0), fence=4, partitions=2)
+    (outcome,) = applied(log, sent([cut, rows[1], rows[2], rows[3]], 1, columns=columns))
+    assert (outcome.appended, outcome.superseded, outcome.behind, outcome.conflicts) == (0, 3, 0, 0)
+    assert values_at(log, number) == {0: b"0"}
+    new = row_of(batch_of_epoch(7, 1, b"new"), after=(1, 3))
+    more = row_of(batch_of_epoch(9, 1, b"more"), after=(1, 9), partition=1)
+    (outcome,) = applied(log, sent([new, more, cut], 2, columns=columns))
+    assert (outcome.appended, outcome.superseded, outcome.behind, outcome.conflicts) == (2, 0, 0, 0)
+    assert values_at(log, number) == {0: b"0", 1: b"new"}
+    state = log.announced.state
+    assert state.partition(number, 0).history == ((3, 0), (7, 1))
+    assert state.partition(number, 1).end == 2
+    ((at, keep),) = [(each.offset, each.keep) for each in state.cuts_of(number, 0)]
+    assert (at, keep) == (1, diverged_incarnation(INCARNATION, 3, 50))
+    assert end_of_epoch(state.partition(number, 0), state.cuts_of(number, 0), known(log).epoch, 3) == (3, 1)
+    assert not list(check_all(log.announced.storage))
+
+
+def test_a_log_that_has_what_follows_already_is_not_cut() -> None:
+    """It came by another way than the row did."""
+    log = fresh(B)
+    rows = [row_of(batch_of_epoch(3, 0, b"a"), after=(0, -1)), row_of(batch_of_epoch(7, 1, b"new"), after=(1, 3))]
+    applied(log, frame_of([topic_row(), *rows]))
+    (outcome,) = applied(log, frame_of([goes_on_otherwise(1, (3, 0), fence=4)], first=1))
+    assert not log.announced.state.cuts_of(known(log).number, 0)
+    assert (outcome.behind, outcome.conflicts) == (0, 0)
+
+
+def test_who_lacks_some_of_what_is_common_has_it_brought() -> None:
+    """And is cut where it has others all the same."""
+    log = fresh(B)
+    applied(log, frame_of([topic_row(), row_of(batch_of_epoch(3, 0, b"a"), after=(0, -1))]))
+    (outcome,) = applied(log, frame_of([goes_on_otherwise(5, (3, 0), fence=6)], first=1))
+    number = known(log).number
+    assert (outcome.behind, log.announced.state.partition(number, 0).end) == (1, 1)
+    assert [note.behind.end for note in log.announced.state.notes(LINK).values()] == [1]
+
+
+def test_where_a_start_row_of_before_is_told_late_it_says_nothing_of_what_follows() -> None:
+    """It is clipped to where the logs part, in that partition alone."""
+    log = fresh(B)
+    rows = [row_of(batch_of_epoch(3, at, b"a"), after=(at, 3 if at else -1)) for at in range(3)]
+    of_other = row_of(batch_of_epoch(9, 0, b"b"), after=(0, -1), partition=1)
+    applied(log, frame_of([topic_row(partitions=2), *rows, of_other]))
+    cut = goes_on_otherwise(2, (3, 0), fence=4, partitions=2)
+    late = [
+        control_row(
+            Kind.START,
+            payloads.encode(StartPayload(DELETED_RECORDS, 8, history, deleted_to=to)),
+            topic=NUMBER,
+            partition=partition,
+            base_offset=0,
+            origin=SOURCE,
+        )
+        for partition, history, to in ((0, ((3, 0),), 3), (1, ((9, 0),), 1))
+    ]
+    (outcome,) = applied(log, frame_of([cut, *late], first=1))
+    number, state = known(log).number, log.announced.state
+    assert (outcome.behind, outcome.conflicts) == (0, 0)
+    assert [state.partition(number, each).deleted_to for each in (0, 1)] == [0, 1]

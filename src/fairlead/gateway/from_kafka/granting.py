@@ -124,5 +124,6 @@ def _partitions(stream: Stream, wanted: Sequence[Wanted]) -> list[KafkaPartition
         state = shard.state.partition(topic.number, each.partition)
         counter = numbers.setdefault((each.topic_id, each.slice), len(numbers) + 1)
         place = (each.topic, each.topic_id, each.partition)
-        found.append(KafkaPartition(counter * SLICES + each.slice, *place, state.end, state.epoch_before(state.end)))
+        stands = (state.end, state.epoch_before(state.end), topic.epoch)
+        found.append(KafkaPartition(counter * SLICES + each.slice, *place, *stands))
     return found

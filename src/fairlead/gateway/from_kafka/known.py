@@ -49,5 +49,9 @@ class Known:
     """Topics that are here and not in Kafka, and since when, by the monotonic clock."""
     stopped: dict[tuple[bytes, int], str] = field(default_factory=dict)
     """Partitions that are read no further, and why."""
+    parted: set[tuple[bytes, int]] = field(default_factory=set)
+    """Those of them whose log Kafka has otherwise."""
+    diverged: tuple[str, ...] = ()
+    """Topics of the replica that keep what Kafka's logs have no more."""
     heard_ms: int | None = None
     """When all that was last heard, by the monotonic clock."""

@@ -6,6 +6,7 @@ from typing import Final
 
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.from_kafka.upstreams import RunningUpstreams
+from fairlead.streamlog.requests.diverged import parent_of
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.shard import Shard
 
@@ -15,6 +16,8 @@ _HINT: Final = "(-force takes it over all the same)"
 async def obstacle(upstreams: RunningUpstreams, stream: Stream, shard: Shard, topic: Topic) -> str:
     """Why a topic of a Kafka cluster stays as it is; empty if it may be taken over. A cluster that does not answer is
     taken for lost."""
+    if parent_of(topic) is not None:
+        return ""  # of what Kafka has no more nothing is still to come
     open_in = [each for each in range(topic.partitions) if shard.state.transactions(topic.number, each).open]
     if open_in:
         return f"the end of a transaction in partition {open_in[0]} has not come yet {_HINT}"

@@ -98,6 +98,7 @@ def row(
         "behind": [_behind(each, replica) for each in answer.behind[:SHOWN_MAX]],
         "stopped": alarms[:SHOWN_MAX],
         "stoppedTotal": len(alarms),
+        "divergedTopics": list(running.known.diverged[:SHOWN_MAX]),
         "gapsTotal": answer.gaps_total,
         "gaps": [[each.topic, each.partition, each.start, each.end, each.reason] for each in answer.gaps[:SHOWN_MAX]],
         "replicator": replicator.row(),

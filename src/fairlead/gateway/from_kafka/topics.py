@@ -15,6 +15,7 @@ from fairlead.streamlog.applying.frame import apply_frame
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.payloads import TopicDeletedPayload, TopicPayload
 from fairlead.streamlog.rows import NO_COMMIT, NO_EPOCH, NO_OFFSET, Kind, Row
+from fairlead.streamlog.state import effects
 from fairlead.streamlog.values import GrantRun, Topic
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.shard import Shard
@@ -32,15 +33,21 @@ _OF_KAFKA_S_BROKERS: Final = frozenset(
 """Settings that say nothing of the records."""
 
 
-def payload_of(upstream: KafkaUpstream, topic: TopicMetadata, configs: Mapping[str, str], version: int) -> TopicPayload:
-    """A Kafka topic as the rows of the replica describe it."""
+def payload_of(
+    upstream: KafkaUpstream, topic: TopicMetadata, configs: Mapping[str, str], known: Topic | None = None
+) -> TopicPayload:
+    """A Kafka topic as the rows of the replica describe it, where it is `known` by an earlier one."""
+    if known is not None:
+        partitions = max(known.partitions, len(topic.partitions))
+        newer = known._replace(partitions=partitions, configs=configs, version=known.version + 1)
+        return replace(effects.payload_of(newer), name=topic.name)
     return TopicPayload(
         name=topic.name,
         incarnation=topic.topic_id,
         partitions=len(topic.partitions),
         owner=upstream.source,
         epoch=0,
-        version=version,
+        version=0,
         configs=configs,
         home=topic.name,
         owner_at=str(upstream.path),
@@ -70,7 +77,7 @@ async def put_topic(stream: Stream, upstream: KafkaUpstream, topic: TopicMetadat
     shard = stream.shard_for(topic.name) if found is None else found[0]
     if shard.state.tombstone(topic.topic_id) is not None:
         return
-    payload = payload_of(upstream, topic, configs, 0 if known is None else known.version + 1)
+    payload = payload_of(upstream, topic, configs, known)
     await _apply(stream, shard, upstream, topic.topic_id, topic.name, Kind.TOPIC, payloads.encode(payload))
 
 
@@ -82,16 +89,26 @@ async def delete_topic(stream: Stream, upstream: KafkaUpstream, known: Topic) ->
     """Delete a topic that Kafka has no more. Raises: as `put_topic`."""
     found = stream.by_incarnation(known.incarnation)
     if found is not None:
-        payload = payloads.encode(TopicDeletedPayload(known.name, known.incarnation))
+        payload = payloads.encode(TopicDeletedPayload(known.name, known.incarnation, epoch=known.epoch))
         await _apply(stream, found[0], upstream, known.incarnation, known.name, Kind.TOPIC_DELETED, payload)
 
 
 async def _apply(
     stream: Stream, shard: Shard, upstream: KafkaUpstream, incarnation: bytes, name: str, kind: Kind, payload: bytes
 ) -> None:
-    """Apply one row that speaks of a topic. It comes as a repair does: it moves no position."""
-    named = {_NUMBER: FrameTopic(incarnation, name)}
-    frame = Frame(
+    """Apply one row that speaks of a topic."""
+    frame = frame_of(upstream, FrameTopic(incarnation, name), kind, payload)
+    admission = replace(admission_of(stream, upstream), falls_here=stream.falls_into(shard))
+
+    def request(draft: Draft) -> None:
+        apply_frame(draft, frame, admission)
+
+    await shard.submit(request)
+
+
+def frame_of(upstream: KafkaUpstream, topic: FrameTopic, kind: Kind, payload: bytes) -> Frame:
+    """A frame of one row that speaks of a topic. It comes as a repair does: it moves no position."""
+    return Frame(
         link=upstream.link,
         run=_NO_RUN,
         source=upstream.source,
@@ -100,16 +117,10 @@ async def _apply(
         from_commit=0,
         to_commit=1,
         epoch_id=bytes(16),
-        topics=named,
+        topics={_NUMBER: topic},
         rows=[_control_row(kind, payload)],
         repair=Repair(_NUMBER, 0, 1, last=False),
     )
-    admission = replace(admission_of(stream, upstream), falls_here=stream.falls_into(shard))
-
-    def request(draft: Draft) -> None:
-        apply_frame(draft, frame, admission)
-
-    await shard.submit(request)
 
 
 def admission_of(stream: Stream, upstream: KafkaUpstream) -> Admission:

@@ -20,16 +20,19 @@ from fairlead.gateway.from_kafka import topics
 from fairlead.gateway.from_kafka.cursors import put_cursors
 from fairlead.gateway.from_kafka.granting import KafkaGranting, Wanted
 from fairlead.gateway.from_kafka.known import Counts, KafkaTiming, Known
+from fairlead.gateway.from_kafka.parting import cut_all
 from fairlead.kafka import LATEST, TopicPartition
 from fairlead.kafka import Cluster as Kafka
 from fairlead.kafka.opening import open_by_file
 from fairlead.model.errors import FairleadError, InvalidValue, NotAllowed
 from fairlead.protocol.wire import ZERO_UUID
 from fairlead.streamlog.payloads import BehindPayload
+from fairlead.streamlog.requests.diverged import parent_of
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import GrantRun, Topic
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.shard import Shard
+from fairlead.wire.control import KafkaReport
 
 log = structlog.get_logger()
 
@@ -125,6 +128,14 @@ class RunningUpstream:
         self._given = None
         asyncio.get_running_loop().call_later(self._timing.again_s, self._woken.set)
 
+    def told(self, message: KafkaReport) -> None:
+        """A reader tells how a grant is that stands. Where Kafka's log is another by now, something is done at once."""
+        self.waits_for = message.waits_for
+        self.known.stopped.update({(each.topic_id, each.partition): each.why for each in message.stopped})
+        self.known.parted |= {(each.topic_id, each.partition) for each in message.stopped if each.parted}
+        if self.known.parted:
+            self.wake()
+
     def note_error(self, error: FairleadError) -> None:
         """It has this error now."""
         if self.error is None:
@@ -184,6 +195,7 @@ class RunningUpstream:
         await self._put_topics(kafka, stream)
         await self._note_gone(kafka, stream, {each.topic_id for each in found.values()})
         owned = self._owned(stream)
+        await cut_all(kafka, stream, self.record, self.known, owned, self._stop_reading)
         wanted = self._wanted(owned)
         await self._give(stream, wanted)
         await self._cursors(kafka, stream, owned)
@@ -205,10 +217,17 @@ class RunningUpstream:
         for id, each in self.known.topics.items():
             await topics.put_topic(stream, self.record, each, self._configs[id])
 
+    def _stop_reading(self) -> None:
+        """Take back all that was given; it is given anew with the next look."""
+        self._granting.take_back(self.record, "Kafka's log went on otherwise")
+        self._given = None
+
     async def _note_gone(self, kafka: Kafka, stream: Stream, there: set[bytes]) -> None:
         """Topics of Kafka's that are here and that Kafka has no more."""
         now_ms = self._cluster.clock.monotonic_ms()
-        kept = [each for each in stream.topics() if each.owner == self.record.source and each.incarnation not in there]
+        owned = [each for each in stream.topics() if each.owner == self.record.source]
+        self.known.diverged = tuple(each.name for each in owned if parent_of(each) is not None)
+        kept = [each for each in owned if each.incarnation not in there and parent_of(each) is None]
         self.known.gone = {each.incarnation: self.known.gone.get(each.incarnation, now_ms) for each in kept}
         if self.record.deletes == "follow":
             for each in kept:
@@ -243,7 +262,7 @@ class RunningUpstream:
             return
         self._granting.take_back(self.record, "given anew")
         await self._clear_notes(stream)
-        self.known.stopped = {}
+        self.known.stopped, self.known.parted = {}, set()
         self.waits_for = ""
         self._given = wanted if self._granting.give(self.record, stream, wanted) else None
 

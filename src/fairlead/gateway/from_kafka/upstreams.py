@@ -108,5 +108,4 @@ class RunningUpstreams:
         """A reader tells how a grant is that stands."""
         running = self._running.get(link)
         if running is not None:
-            running.waits_for = message.waits_for
-            running.known.stopped.update({(each.topic_id, each.partition): each.why for each in message.stopped})
+            running.told(message)

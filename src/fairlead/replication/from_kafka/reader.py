@@ -104,11 +104,11 @@ class KafkaReader:
             self._told = waits_for
             await self._send(KafkaReport(self.grant.grant, waits_for[:500], ()))
 
-    async def _stop(self, place: TopicPartition, why: str) -> None:
+    async def _stop(self, place: TopicPartition, why: str, *, parted: bool = False) -> None:
         log.warning("partition stopped", topic=place.topic, partition=place.partition, why=why)
         del self._at[place]
         self._begins.pop(place, None)
-        stopped = KafkaStopped(self._of[place].topic_id, place.partition, why[:500])
+        stopped = KafkaStopped(self._of[place].topic_id, place.partition, why[:500], parted)
         await self._send(KafkaReport(self.grant.grant, self._told, (stopped,)))
 
     async def _read(self) -> None:
@@ -185,7 +185,8 @@ class KafkaReader:
         if first > at.end:
             await self._begin(cluster, fetcher, [place])
         elif end < at.end:
-            await self._stop(place, f"Kafka's log ends at {end}, and what is here at {at.end}: it was truncated there")
+            why = f"Kafka's log ends at {end}, and what is here at {at.end}: it was truncated there"
+            await self._stop(place, why, parted=True)
         else:
             fetcher.assign(place, at.end, at.epoch, self._of[place].topic_id)
 
@@ -216,7 +217,8 @@ class KafkaReader:
     async def _trouble(self, cluster: Cluster, fetcher: Fetcher, found: Fetched) -> None:
         if found.diverging is not None:
             epoch, end = found.diverging
-            await self._stop(found.place, f"Kafka's log goes on otherwise from offset {end} on, after epoch {epoch}")
+            why = f"Kafka's log goes on otherwise from offset {end} on, after epoch {epoch}"
+            await self._stop(found.place, why, parted=True)
         elif found.error == OFFSET_OUT_OF_RANGE:
             await self._out_of_range(cluster, fetcher, found.place)
         else:

@@ -107,7 +107,7 @@ def start_of(origin: bytes, of: KafkaPartition, at: At, start: int, deleted_to: 
     history = ((at.epoch, 0),) if at.epoch >= 0 else ()
     log_end = min(max(start, deleted_to), OFFSET_MAX)
     reason = payloads.BEGINS_HERE if gap is None else NOT_KEPT
-    payload = payloads.encode(StartPayload(reason, log_end, history, gap, deleted_to))
+    payload = payloads.encode(StartPayload(reason, log_end, history, gap, deleted_to, of.topic_epoch))
     return Row(
         kind=int(Kind.START),
         topic=of.number,

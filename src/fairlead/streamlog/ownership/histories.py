@@ -47,7 +47,7 @@ def log_of(topic: Topic | TopicPayload, partition: int) -> History:
 
 
 def fence_of(since: Beginning) -> int | None:
-    """Of a Kafka cluster's partition whose log went on otherwise: the epoch that records have at least from there on."""
+    """Of a Kafka cluster's partition whose log went on otherwise: the lowest epoch that records have from there on."""
     start, history = since
     return history[-1][0] if history and history[-1][1] == start else None
 

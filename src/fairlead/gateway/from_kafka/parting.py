@@ -1,0 +1,155 @@
+"""What Kafka's log has no more, as after an unclean election, is cut off here too, and kept in a topic of its own.
+
+Kafka writes no row that says from where its log goes on otherwise, so the replica's server writes one in its place: a
+TOPIC row of a new topic epoch, with the offset and a fence (`ownership/histories.py`). It is applied as if a link had
+brought it: what stands here from that offset on is cut, in the same commit, and copied into the diverged topic; every
+site to which the stream goes on does the same by that row.
+
+Always true: the offset is one below which Kafka says that it has the same epochs; a partition of which that cannot be
+said, or whose leader is none of a later election, stays as it is, stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import structlog
+
+from fairlead.cluster.stream import Stream
+from fairlead.cluster.values import KafkaUpstream
+from fairlead.gateway.from_kafka.known import Known
+from fairlead.gateway.from_kafka.topics import admission_of, frame_of
+from fairlead.kafka import Cluster as Kafka
+from fairlead.kafka import TopicMetadata, TopicPartition
+from fairlead.streamlog import payloads
+from fairlead.streamlog.applying.frame import apply_frame
+from fairlead.streamlog.frames.frame import FrameTopic
+from fairlead.streamlog.ownership.epochs import next_epoch
+from fairlead.streamlog.ownership.histories import Beginning, beginning_of
+from fairlead.streamlog.parting import history_below
+from fairlead.streamlog.payloads import History, TopicPayload
+from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.state.effects import payload_of
+from fairlead.streamlog.values import PartitionState, Topic
+from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.shard import Shard
+
+log = structlog.get_logger()
+
+
+class Parted(NamedTuple):
+    """A partition whose log Kafka has otherwise."""
+
+    at: int
+    """Below it Kafka has the same."""
+    stood: PartitionState
+    """The partition here, as Kafka was asked about it."""
+
+
+async def cut_all(
+    kafka: Kafka,
+    stream: Stream,
+    upstream: KafkaUpstream,
+    known: Known,
+    owned: Mapping[bytes, tuple[Shard, Topic]],
+    stop_reading: Callable[[], None],
+) -> None:
+    """Cut off what `known.parted` names, of the topics that Kafka owns; where that cannot be yet, it stays stopped.
+    What was read of a partition that is cut may be on its way still, and is refused then, by the fence.
+
+    Raises:
+        FairleadError: Kafka does not answer, or the log takes nothing; then it is done with the next look.
+    """
+    for id in sorted({id for id, _ in known.parted} & owned.keys()):
+        shard, topic = owned[id]
+        partitions = frozenset(partition for of, partition in known.parted if of == id)
+        found = await parted_of(kafka, shard, topic, known.topics[id], partitions)
+        if found:
+            stop_reading()
+            await shard.submit(partial(cut_off, stream, shard, upstream, topic, found))
+            known.parted -= {(id, partition) for partition in found}
+
+
+async def parted_of(
+    kafka: Kafka, shard: Shard, topic: Topic, told: TopicMetadata, partitions: frozenset[int]
+) -> dict[int, Parted]:
+    """Those of a topic's partitions that are to be cut, and where. Raises: TryAgain: Kafka does not say it now."""
+    found: dict[int, Parted] = {}
+    for partition in partitions:
+        state = shard.state.partition(topic.number, partition)
+        leader = told.partitions[partition].epoch if partition < len(told.partitions) else -1
+        if state.epoch < leader:  # else no election has done it
+            at = await common_end(kafka, TopicPartition(told.name, partition), state.history, state.end)
+            if at is not None and at < state.end:
+                found[partition] = Parted(at, state)
+    return found
+
+
+async def common_end(kafka: Kafka, place: TopicPartition, history: History, end: int) -> int | None:
+    """The offset below which Kafka's log has the epochs of this history, which ends at `end`; None: nobody can tell.
+
+    As a replica in Kafka does that follows another leader: the newest epoch that both have ends where it does in the
+    log in which that is lower; one that Kafka lacks leads to the one before it.
+    """
+    following = [*(first for _, first in history[1:]), end]
+    ends = {epoch: ended for (epoch, _), ended in zip(history, following, strict=False)}
+    asked = max(ends, default=None)
+    while asked is not None:
+        epoch, there = await kafka.end_of_epoch(place, asked)
+        if epoch in ends:
+            return min(there, ends[epoch])
+        highest = asked - 1 if epoch < 0 else min(epoch, asked - 1)
+        asked = max((own for own in ends if own <= highest), default=None)
+    return None
+
+
+def cut_off(
+    stream: Stream, shard: Shard, upstream: KafkaUpstream, topic: Topic, parted: Mapping[int, Parted], draft: Draft
+) -> int:
+    """A request: write the row, by which the partitions are cut; how many there were. Those that do not stand any more
+    as Kafka was asked about them wait for the next time.
+
+    Raises:
+        NotLoaded: what stands at an offset is only on disk.
+    """
+    known = draft.state.by_incarnation(topic.incarnation)
+    if known is None or known.owner != upstream.source:
+        return 0
+    states = [draft.state.partition(known.number, each) for each in range(known.partitions)]
+    cuts = {each: found for each, found in parted.items() if each < len(states) and states[each] == found.stood}
+    if not cuts:
+        return 0
+    row = payloads.encode(_row(known, states, cuts, next_epoch(_newest(known, states), shard.epoch.id)))
+    frame = frame_of(upstream, FrameTopic(known.incarnation, known.home or known.name), Kind.TOPIC, row)
+    apply_frame(draft, frame, replace(admission_of(stream, upstream), falls_here=stream.falls_into(shard)))
+    for partition, found in cuts.items():
+        at = {"topic": known.name, "partition": partition, "at": found.at, "end": found.stood.end}
+        log.warning("Kafka's log went on otherwise", **at)
+    return len(cuts)
+
+
+def _newest(topic: Topic, states: list[PartitionState]) -> int:
+    return max(topic.epoch, *(state.epoch for state in states))
+
+
+def _row(topic: Topic, states: list[PartitionState], cuts: Mapping[int, Parted], epoch: int) -> TopicPayload:
+    last = max(len(topic.since), *(each + 1 for each in cuts))
+    since = tuple(_begins(each, topic, states[each], cuts) for each in range(last))
+    deleted_to = tuple(min(states[each].deleted_to, start) for each, (start, _) in enumerate(since))
+    newer = topic._replace(
+        epoch=epoch,
+        version=topic.version + 1,
+        since=since,
+        deleted_to=deleted_to if any(deleted_to) else (),
+    )
+    return payload_of(newer)
+
+
+def _begins(partition: int, topic: Topic, state: PartitionState, cuts: Mapping[int, Parted]) -> Beginning:
+    cut = cuts.get(partition)
+    if cut is None:
+        return beginning_of(topic.since, partition)
+    return cut.at, (*history_below(state.history, cut.at), (state.epoch + 1, cut.at))
