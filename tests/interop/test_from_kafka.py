@@ -28,7 +28,7 @@ from tests.interop.clients.kafka_tools import java
 from tests.interop.clients.process import run
 from tests.interop.kafka_pair import KafkaPair
 from tests.support.carrier import Carrier
-from tests.support.mirrors import make_topic, produce, properties
+from tests.support.mirrors import MirrorProcess, make_topic, produce, properties
 from tests.support.records import read_all
 from tests.support.sites import Site
 from tests.support.waiting import WAIT_SECONDS, wait_until
@@ -214,6 +214,7 @@ def test_groups_move_from_kafka_without_a_reset(pair: KafkaPair, tmp_path: Path)
             wait_until(replica.in_step, "all is there")
         exposed = site.cli("stream", "expose", "-path", STREAM, "-port", "0").stdout
         new = re.search(r"127\.0\.0\.1:\d+", exposed)[0]  # type: ignore[index]
+        assert "topic moved-orders: the destination owns it" in mirrored_back(tmp_path, new, old)
         said = refused(new, topic)
         assert "kafka://old" in site.log.read_text()
         assert "POLICY" in said.upper()
@@ -236,6 +237,15 @@ def test_groups_move_from_kafka_without_a_reset(pair: KafkaPair, tmp_path: Path)
         assert not site.cli("stream", "upstream", "list", "-path", STREAM, "--json").stdout.count("kafka://")
         site.stop()
         assert site.cli("fsck", "--data", str(site.data)).returncode == 0
+
+
+def mirrored_back(folder: Path, source: str, destination: str) -> str:
+    """What a mirror of all topics says."""
+    files = [properties(folder / f"{name}.properties", at) for name, at in (("c", source), ("p", destination))]
+    configs = ("--consumer.config", str(files[0]), "--producer.config", str(files[1]))
+    mirror = MirrorProcess(folder, (*configs, "--whitelist", ".*", "--once", "--name", "back", "--groups", "none"))
+    assert mirror.wait() == 0, mirror.said()
+    return mirror.said()
 
 
 def refused(bootstrap: str, topic: str) -> str:
@@ -313,26 +323,45 @@ def leader_epochs(bootstrap: str, topic: str) -> list[int]:
 
 
 def test_what_retention_overtakes_is_a_gap(pair: KafkaPair, tmp_path: Path) -> None:
-    """What is deleted while nobody reads never comes, and is told; what follows comes."""
+    """What is deleted while nobody reads never comes, and is told; what follows comes. What is deleted after it came
+    is deleted here too, where nothing gets too old."""
     old = pair.source.bootstrap
     make_topic(old, "short", 1)
-    produce(old, "short", [(None, b"%d" % n) for n in range(10)])
+    make_topic(old, "short-not", 1, retention_ms="-1")
+    for topic in ("short", "short-not"):
+        produce(old, topic, [(None, b"%d" % n) for n in range(10)])
     with running(tmp_path) as site:
         replica = Replica(site, tmp_path, old)
         with Carrier(site):
-            replica.set_up("short")
+            replica.set_up("short.*")
             wait_until(replica.in_step, "all is there")
+            deleted(old, "short-not", 4)
+            wait_until(lambda: begins(site.kafka, f"{STREAM}:short-not") == 4, "records are deleted here")
         for low, high in ((10, 25), (25, 30)):  # a batch each
             produce(old, "short", [(None, b"%d" % n) for n in range(low, high)], linger_ms=200)
-        admin = AdminClient({"bootstrap.servers": old})
-        asked = TopicPartition("short", 0, 25)
-        assert admin.delete_records([asked])[asked].result(WAIT_SECONDS).low_watermark == 25
+        deleted(old, "short", 25)
         with Carrier(site):
             wait_until(lambda: bool(replica.row["isUptodate"]), "the rest is there")
         assert replica.row["gapsTotal"] == 1
         found = read_all(site.kafka, ["short"], prefix=f"{STREAM}:")
         assert sorted(place.offset for place in found if place.offset >= 10) == [25, 26, 27, 28, 29]
         assert read_all(old, ["short"], prefix="").items() <= found.items()
+
+
+def deleted(bootstrap: str, topic: str, before: int) -> None:
+    """Delete what partition 0 of a topic has below an offset."""
+    asked = TopicPartition(topic, 0, before)
+    done = AdminClient({"bootstrap.servers": bootstrap}).delete_records([asked])[asked]
+    assert done.result(WAIT_SECONDS).low_watermark == before
+
+
+def begins(bootstrap: str, topic: str) -> int:
+    """Where partition 0 of a topic begins."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none"})
+    try:
+        return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), WAIT_SECONDS)[0])
+    finally:
+        consumer.close()
 
 
 def without_the_end(topic: str, until: int, data: Path) -> None:

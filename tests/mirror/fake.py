@@ -71,6 +71,8 @@ class FakeCluster:
         """None: it has no authorizer."""
         self.unknown_settings: set[str] = set()
         """They are refused."""
+        self.refuses_configs: FairleadError | None = None
+        """Whoever asks for settings of topics is told this."""
         self.altered: list[Mapping[str, Mapping[str, str | None]]] = []
         self.hidden: set[str] = set()
         """Groups that may not be read."""
@@ -181,6 +183,8 @@ class FakeCluster:
 
     async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting]]:
         self._answers()
+        if self.refuses_configs is not None:
+            raise self.refuses_configs
         return {topic: dict(self.made[topic].configs) for topic in topics}
 
     async def alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Mapping[str, FairleadError]:

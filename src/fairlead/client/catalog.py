@@ -88,7 +88,12 @@ _FROM = Param(
 )
 _OF_KAFKA = (
     Param("consumerconfig", "text", "of kafka://NAME: a consumer's settings, a file on the replica's server (ours)"),
-    Param("deletes", "text", "of kafka://NAME: keep or follow a topic that is deleted in Kafka (ours)", default="keep"),
+    Param(
+        "deletes",
+        "text",
+        "of kafka://NAME: keep or follow topics and records that are deleted in Kafka (ours)",
+        default="keep",
+    ),
 )
 """Options of a Kafka cluster whose topics a replica keeps."""
 _LINK_PEER = (

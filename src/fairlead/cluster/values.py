@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
-from uuid import NAMESPACE_URL, uuid5
 
 from fairlead.cluster.keys import VERSION
 from fairlead.cluster.topic_filter import LinkTopics, TopicFilter, check_expression
 from fairlead.model.errors import InvalidValue
+from fairlead.model.kafka_clusters import owner_of
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX, SHARDS_PER_STREAM_MAX, TTL_SECONDS_MAX
 from fairlead.model.names import KAFKA_SCHEME, StreamPath, check_prefix, parse_stream_path
 from fairlead.model.strict_json import AsText, Id, JsonForm
@@ -22,7 +22,6 @@ PEERS = ("own", "partner")
 FORWARDS = ("all", "own")
 SET_ASIDE, ALIAS = "setaside", "alias"
 DELETES = ("keep", "follow")
-_OF_KAFKA_CLUSTERS: Final = uuid5(NAMESPACE_URL, "kafka")
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +324,7 @@ class KafkaUpstream:
     @property
     def source(self) -> bytes:
         """The id by which it owns topics: the same wherever a stream keeps topics of that Kafka cluster."""
-        return uuid5(_OF_KAFKA_CLUSTERS, self.kafka_cluster).bytes
+        return owner_of(self.kafka_cluster)
 
     @property
     def filter(self) -> TopicFilter:

@@ -145,10 +145,11 @@ def destinations(
     same_cluster: bool,
     taken: Mapping[str, str],
     looping: Container[str] = (),
+    returning: Container[str] = (),
     aliases: Aliases | None = None,
 ) -> Named:
     """Where these topics of one source go; those in `looping` are copies of topics of the destination, and so are those
-    of which `aliases` say it by their names, where copies are named so.
+    of which `aliases` say it by their names, where copies are named so. Those in `returning` are the destination's own.
 
     `taken` has the destination topics of the other sources, with the source that each comes from: two topics in one
     would lie in it mingled, and nobody could tell them apart. Within one cluster a topic may not be its own
@@ -166,6 +167,8 @@ def destinations(
             left_out[topic] = f"it begins with {prefix} already, in the one cluster that is source and destination"
         elif topic in looping:
             left_out[topic] = "mirrors made it from a topic of the destination: it would go back there"
+        elif topic in returning:
+            left_out[topic] = "the destination owns it, and the source keeps a copy of it: it would go back there"
         elif aliases is not None and prefix == aliases.prefix and aliases.is_cycle(topic):
             left_out[topic] = f"its name says that it came from {aliases.target}, the destination"
         elif len(name) > TOPIC_NAME_LENGTH_MAX:

@@ -66,6 +66,7 @@ def plan_topics(
     book: Book,
     taken: Mapping[str, str],
     looping: Container[str],
+    returning: Container[str],
     aliases: Aliases | None,
 ) -> TopicPlan:
     """Which topics of `there` go where among those of `here`.
@@ -75,7 +76,8 @@ def plan_topics(
     """
     names = options.chosen.among(name for name, topic in there.items() if not topic.internal)
     within_one = source.id == destination
-    named = destinations(names, options.prefix, same_cluster=within_one, taken=taken, looping=looping, aliases=aliases)
+    loops = {"looping": looping, "returning": returning}
+    named = destinations(names, options.prefix, same_cluster=within_one, taken=taken, aliases=aliases, **loops)
     topics = tuple(
         _planned_topic(there[name], to, here.get(to), options.grows_all or book.knows(source.id, name))
         for name, to in named.carried.items()

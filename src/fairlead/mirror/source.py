@@ -28,6 +28,7 @@ from fairlead.mirror.planning import Planned, PlannedTopic, TopicPlan, plan_part
 from fairlead.mirror.ports import EARLIEST as AT_START
 from fairlead.mirror.ports import LATEST, Answer, Cluster, Place, Topic, Trouble
 from fairlead.mirror.report import Tally
+from fairlead.mirror.returning import Returning
 from fairlead.mirror.whence import EARLIEST
 from fairlead.model.errors import BadRequest, TryAgain
 
@@ -62,6 +63,7 @@ class Source:
         self._tally = tally
         self._give_up = give_up
         self._origins = Origins(cluster, destination.cluster.id)
+        self._returning = Returning(cluster, destination.cluster.id)
         self._carrier = engine.carrier(Way(label, cluster, self._origins, destination, tally, self._heard, self._worry))
         self._known: dict[str, Topic] = {}
         self._names: dict[str, str] = {}
@@ -82,9 +84,7 @@ class Source:
 
     async def plan(self, taken: Mapping[str, str]) -> tuple[TopicPlan, list[Planned]]:
         """What would be mirrored, without a change of anything. Raises: BadRequest, TryAgain."""
-        there = await self.cluster.topics(None)
-        await self._origins.refresh()
-        self.groups.look(list(there))
+        there = await self._look()
         topics = self._plan_topics(there, taken)
         numbers = {topic.source.name: range(topic.source.partitions) for topic in topics.topics}
         return topics, await plan_partitions(
@@ -98,6 +98,15 @@ class Source:
             self._options.begin,
         )
 
+    async def _look(self) -> Mapping[str, Topic]:
+        """The source's topics, and where they come from."""
+        there = await self.cluster.topics(None)
+        await self._origins.refresh()
+        chosen = self._options.chosen.among(name for name, topic in there.items() if not topic.internal)
+        await self._returning.look([there[name] for name in chosen])
+        self.groups.look(list(there))
+        return there
+
     def claim(self, plan: TopicPlan) -> None:
         """From now on no other source may write the topics of this plan."""
         self._names.update({topic.source.name: topic.to for topic in plan.topics})
@@ -107,7 +116,8 @@ class Source:
         options, book = self._options, self._book()
         looping = self._origins.looping
         to = self._destination.cluster.id
-        return plan_topics(self.cluster, there, here, to, options, book, taken, looping, self.aliases)
+        returning = self._returning.topics
+        return plan_topics(self.cluster, there, here, to, options, book, taken, looping, returning, self.aliases)
 
     async def start(self, topics: TopicPlan, planned: Sequence[Planned]) -> None:
         """Make the topics and begin to mirror. Raises: BadRequest, TryAgain."""
@@ -171,9 +181,7 @@ class Source:
 
     async def refresh(self, taken: Mapping[str, str]) -> None:
         """Look for new topics, new partitions and topics that were made again. Raises: BadRequest, TryAgain."""
-        there = await self.cluster.topics(None)
-        await self._origins.refresh()
-        self.groups.look(list(there))
+        there = await self._look()
         plan = self._plan_topics(there, taken)
         self._note_others(plan)
         self.claim(plan)

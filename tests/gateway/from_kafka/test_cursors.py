@@ -122,5 +122,5 @@ def test_a_kafka_cluster_has_the_same_id_everywhere() -> None:
     one = KafkaUpstream(b"a" * 16, "old", b"l" * 16, "/file", "the-one", ".*")
     assert one.source == replace(one, stream=b"b" * 16, name="other", link=b"m" * 16).source
     assert one.source != replace(one, kafka_cluster="another").source
-    payload = topics.payload_of(one, SHIPS, {}, 0)
+    payload = topics.payload_of(one, SHIPS, {})
     assert payload == TopicPayload("ships", INCARNATION, 1, one.source, 0, 0, {}, "ships", "kafka://old")

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from uuid import UUID
 
 from fairlead.broker.node import NODE_ID
 from fairlead.broker.settings.kinds import ConfigType
 from fairlead.broker.settings.topic_settings import SETTINGS, in_force, timestamp_type
 from fairlead.cluster.stream import Stream
+from fairlead.model.kafka_clusters import ORIGIN_CLUSTER
 from fairlead.model.settings import Settings
 from fairlead.streamlog.values import Topic
 
@@ -59,6 +61,10 @@ def topic_configs(stream: Stream, topic: Topic, settings: Settings) -> list[Conf
         setting, inherited = SETTINGS[name], (default[name], Source.DEFAULT)
         synonyms = ((own[name], Source.TOPIC), inherited) if name in own else (inherited,)
         found.append(Config(name, value, source_of(name, own), False, setting.type, setting.documentation, synonyms))
+    if topic.is_of_kafka:
+        origin = str(UUID(bytes=topic.owner))
+        kind, what = ConfigType.STRING, f"The Kafka cluster that gives the topic's offsets, {topic.owner_at} here."
+        found.append(Config(ORIGIN_CLUSTER, origin, Source.DEFAULT, True, kind, what, ((origin, Source.DEFAULT),)))
     return found
 
 

@@ -1,6 +1,7 @@
 """Kafka clusters whose topics streams of this cluster keep, at Kafka's offsets: the server's part.
 
     topics.py     Kafka's topics → TOPIC rows of the replica, as an upstream's
+    starts.py     records that were deleted in Kafka are deleted here
     cursors.py    what groups have committed in Kafka → cursors of another site
     known.py      what was heard of Kafka last
     granting.py   which reader task reads which partitions, and from where

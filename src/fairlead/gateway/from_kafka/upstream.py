@@ -21,6 +21,7 @@ from fairlead.gateway.from_kafka.cursors import put_cursors
 from fairlead.gateway.from_kafka.granting import KafkaGranting, Wanted
 from fairlead.gateway.from_kafka.known import Counts, KafkaTiming, Known
 from fairlead.gateway.from_kafka.parting import cut_all
+from fairlead.gateway.from_kafka.starts import follow_starts, keeps_all
 from fairlead.kafka import LATEST, TopicPartition
 from fairlead.kafka import Cluster as Kafka
 from fairlead.kafka.opening import open_by_file
@@ -56,6 +57,8 @@ class RunningUpstream:
         self._timing = timing
         self._given: tuple[Wanted, ...] | None = None
         self._configs: dict[bytes, Mapping[str, str]] = {}
+        self._kept: dict[bytes, bool] = {}
+        """Topics, by id, of which no record gets too old in Kafka."""
         self._configs_ms: int | None = None
         self._woken = asyncio.Event()
         self._looked = asyncio.Event()
@@ -199,6 +202,7 @@ class RunningUpstream:
         wanted = self._wanted(owned)
         await self._give(stream, wanted)
         await self._cursors(kafka, stream, owned)
+        await self._starts(kafka, owned)
         self.known.ends = await self._ends(kafka, wanted)
         self.reached_end = self.reached_end or not self.lag
         self.known.heard_ms = self._cluster.clock.monotonic_ms()
@@ -212,6 +216,7 @@ class RunningUpstream:
         if asked:
             configs = await kafka.describe_configs(each.name for each in asked.values())
             self._configs |= {id: topics.own_configs(configs.get(each.name, {})) for id, each in asked.items()}
+            self._kept |= {id: keeps_all(configs.get(each.name, {})) for id, each in asked.items()}
         if is_due:
             self._configs_ms = now_ms
         for id, each in self.known.topics.items():
@@ -289,6 +294,12 @@ class RunningUpstream:
             commits = await kafka.all_committed({name: each.node for name, each in (await kafka.groups()).items()})
             kept = {self.known.topics[id].name: found for id, found in owned.items()}
             self.counts.cursors += await put_cursors(stream, self.record, kept, commits)
+
+    async def _starts(self, kafka: Kafka, owned: Mapping[bytes, tuple[Shard, Topic]]) -> None:
+        is_followed = self.record.deletes == "follow"
+        told = [self.known.topics[id] for id in owned if is_followed or self._kept.get(id)]
+        its = {each.name: owned[each.topic_id] for each in told}
+        await follow_starts(kafka, self.record, its, {each.name: len(each.partitions) for each in told})
 
     async def _ends(self, kafka: Kafka, wanted: Sequence[Wanted]) -> dict[tuple[bytes, int], int]:
         places = {TopicPartition(each.topic, each.partition): each for each in wanted}
