@@ -9,7 +9,7 @@ from tests.streamlog.world import applied, committed, fresh, made, opened, produ
 from tests.support.kafka_rows import INCARNATION, LINK, NUMBER, SOURCE, batch_of_epoch, frame_of, row_of, topic_row
 from tests.support.rows import control_row
 
-from fairlead.protocol.batch import CONTROL, TRANSACTIONAL
+from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, is_abort, read_header
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.applying.frame import apply_frame
@@ -205,3 +205,27 @@ def test_where_a_start_row_of_before_is_told_late_it_says_nothing_of_what_follow
     number, state = known(log).number, log.announced.state
     assert (outcome.behind, outcome.conflicts) == (0, 0)
     assert [state.partition(number, each).deleted_to for each in (0, 1)] == [0, 1]
+
+
+def test_whoever_takes_such_a_topic_over_ends_its_transactions() -> None:
+    """Their records came since they were committed; the markers would never come. What is written then is read too."""
+    log = fresh(B)
+    transactional = {"attributes": TRANSACTIONAL, "producer_id": 7}
+    rows = [
+        row_of(batch_of_epoch(3, 0, b"a", **transactional), after=(0, -1)),
+        row_of(batch_of_epoch(9, 0, b"b"), after=(0, -1), partition=1),
+    ]
+    applied(log, frame_of([topic_row(partitions=2), *rows]))
+    number = known(log).number
+    assert log.announced.state.transactions(number, 0).open == ((7, 0),)
+    committed(log, lambda draft: take_over(draft, number, owner_at="/mapr/b/s", writer_epoch_id=log.epoch.id))
+    state = log.announced.state
+    assert not state.transactions(number, 0).open
+    assert not state.transactions(number, 0).aborted
+    assert [state.partition(number, each).end for each in (0, 1)] == [2, 1]
+    produced(log, number, b"c")
+    (marker,) = [row for row in rows_of(log) if row.topic == number and row.kind == Kind.BATCH and row.bits & CONTROL]
+    header = read_header(marker.batch)
+    assert (header.base_offset, header.producer_id, header.leader_epoch) == (1, 7, known(log).epoch)
+    assert not is_abort(marker.batch)
+    assert not list(check_all(log.announced.storage))

@@ -18,9 +18,6 @@ async def obstacle(upstreams: RunningUpstreams, stream: Stream, shard: Shard, to
     taken for lost."""
     if parent_of(topic) is not None:
         return ""  # of what Kafka has no more nothing is still to come
-    open_in = [each for each in range(topic.partitions) if shard.state.transactions(topic.number, each).open]
-    if open_in:
-        return f"the end of a transaction in partition {open_in[0]} has not come yet {_HINT}"
     running = next((each for each in upstreams.of(stream.id) if each.record.source == topic.owner), None)
     if running is None:
         return ""
@@ -30,6 +27,9 @@ async def obstacle(upstreams: RunningUpstreams, stream: Stream, shard: Shard, to
     conflict = next((note.behind for note in notes if note is not None and note.behind.conflict), None)
     if conflict is not None:
         return f"partition {conflict.partition} is set aside ({conflict.reason}) {_HINT}"
-    await running.look_again()
+    answers = await running.look_again()
     why = running.lacking(topic.incarnation)
+    open_in = [each for each in range(topic.partitions) if shard.state.transactions(topic.number, each).open]
+    if answers and open_in and not why:
+        why = f"the end of a committed transaction in partition {open_in[0]} has not come yet"
     return f"{why}; stop its producers and wait {_HINT}" if why else ""

@@ -16,6 +16,8 @@ from fairlead.streamlog.ownership.histories import Beginning, beginning_of
 from fairlead.streamlog.ownership.standing import is_active
 from fairlead.streamlog.payloads import History
 from fairlead.streamlog.requests.cuts import cut, diverged_incarnation, undelete
+from fairlead.streamlog.requests.diverged import parent_of
+from fairlead.streamlog.requests.ending import end_transactions
 from fairlead.streamlog.requests.rollback import check_not_rolled_back
 from fairlead.streamlog.requests.topics import named_or_numbered, owned, put_topic
 from fairlead.streamlog.values import PartitionState, Since, Topic
@@ -50,17 +52,20 @@ def take_over(draft: Draft, topic: str | int, *, owner_at: str, writer_epoch_id:
     """Give the offsets of a topic from here on, whoever does now: its owner is lost, or the hand-over to us never had
     its last records. What this copy lacks of the owner's log is no part of the topic from here on, and is kept in
     another topic where it is found. `owner_at` is our global path; `above` an epoch that the topic has
-    elsewhere.
+    elsewhere. Transactions of a Kafka cluster's topic that are open here were committed there.
 
     Raises:
         UnknownTopic
         NotAllowed: the topic has had all epochs that there are.
+        StorageFull: a transaction is to be ended.
     """
     found = named_or_numbered(draft, topic)
     states = (draft.state.partition(found.number, partition) for partition in range(found.partitions))
     since = tuple((state.end, state.history) for state in states)
     changed = _change_owner(draft, found, draft.stream_id, owner_at, writer_epoch_id, since, above)
     undelete(draft, changed)
+    if found.is_of_kafka and parent_of(found) is None:
+        end_transactions(draft, changed)
     return changed
 
 
