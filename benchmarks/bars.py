@@ -94,6 +94,10 @@ BARS: tuple[Bar, ...] = (
     _least("mirror", "*", "MB/s", 0.85, peers=("local",), about="Spark's tasks beside `--engine local`"),
     _most("mirror", "*", "cpu s/GB", 0.3, peers=MIRRORMAKER, about="all processes"),
     _most("mirror", "*", "carrier cpu s/GB", 0.15, peers=MIRRORMAKER, about="the mirror alone"),
+    _least(
+        "upstream", "*", "MB/s", 4.0, peers=MIRRORMAKER, about="from a Kafka, which MirrorMaker 2 copies to another"
+    ),
+    _most("upstream", "*", "cpu s/GB", 0.25, peers=MIRRORMAKER, about="all processes"),
     _most("steady", "*", "p50 ms", 60),
     _most("steady", "*", "p99 ms", 250),
     _most("steady", "*", "p99.9 ms", 1000),

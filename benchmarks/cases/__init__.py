@@ -31,6 +31,7 @@ from benchmarks.cases import (
     takeover,
     topics,
     transfer,
+    upstream,
     widening,
 )
 
@@ -46,6 +47,7 @@ ALL: tuple[Case, ...] = (
     copy.CASE,
     mirror.CASE,
     mirror_exactly_once.CASE,
+    upstream.CASE,
     steady.CASE,
     mesh.CASE,
     topics.CASE,

@@ -32,7 +32,8 @@ def measure_mirror(folder: Path, point: Point, engine: str = "spark") -> Figures
     return measure(partial(pair_mirror, opened=kafka, options=("--engine", engine)), folder, point)
 
 
-def _point(name: str, gigabytes: float, compression: str = "none", batch_bytes: int = 1_000_000) -> Point:
+def point(name: str, gigabytes: float, compression: str = "none", batch_bytes: int = 1_000_000) -> Point:
+    """So many records in batches of that size."""
     settings = {
         "topics": TOPICS,
         "records": round(gigabytes * 1e9 / RECORD_BYTES),
@@ -50,6 +51,6 @@ CASE = Case(
         "local": partial(measure_mirror, engine="local"),
         "mirrormaker-tuned": partial(measure, partial(pair_mirrormaker, tuned=True)),
     },
-    points=[_point("none", 1), _point("lz4", 1, "lz4"), _point("none-16KB", 0.5, batch_bytes=OF_JAVA)],
-    quick=[_point("lz4", 0.02, "lz4")],
+    points=[point("none", 1), point("lz4", 1, "lz4"), point("none-16KB", 0.5, batch_bytes=OF_JAVA)],
+    quick=[point("lz4", 0.02, "lz4")],
 )
