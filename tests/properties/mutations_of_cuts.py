@@ -202,7 +202,7 @@ OF_CUTS = [
         "deletions-beyond-a-copy",
         "what an owner of before had deleted beyond a copy's end is not what comes there",
         "streamlog.requests.cuts:undelete",
-        "if state.deleted_to > max(state.end, topic.deleted_before(partition)):",
+        "if is_more and has_changed(topic, partition):",
         "if False:",
         172,
         MOVES,

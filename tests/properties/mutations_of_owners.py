@@ -80,7 +80,7 @@ OF_OWNERS = [
         "start-clipped",
         "a START row of an owner of before says nothing of the present owner's log",
         _ROWS + "_start",
-        "if payload.epoch < topic.epoch and _has_changed(topic, row.partition):",
+        "if payload.epoch < topic.epoch and has_changed(topic, row.partition):",
         "if False:",
         12,
         MOVES,

@@ -184,7 +184,8 @@ def test_who_lacks_some_of_what_is_common_has_it_brought() -> None:
 
 
 def test_where_a_start_row_of_before_is_told_late_it_says_nothing_of_what_follows() -> None:
-    """It is clipped to where the logs part, in that partition alone."""
+    """It is clipped to where the logs part, in that partition alone: in the others what is deleted stays so, also what
+    is still to come."""
     log = fresh(B)
     rows = [row_of(batch_of_epoch(3, at, b"a"), after=(at, 3 if at else -1)) for at in range(3)]
     of_other = row_of(batch_of_epoch(9, 0, b"b"), after=(0, -1), partition=1)
@@ -199,12 +200,12 @@ def test_where_a_start_row_of_before_is_told_late_it_says_nothing_of_what_follow
             base_offset=0,
             origin=SOURCE,
         )
-        for partition, history, to in ((0, ((3, 0),), 3), (1, ((9, 0),), 1))
+        for partition, history, to in ((0, ((3, 0),), 3), (1, ((9, 0),), 5))
     ]
-    (outcome,) = applied(log, frame_of([cut, *late], first=1))
+    (outcome,) = applied(log, frame_of([late[1], cut, *late], first=1))
     number, state = known(log).number, log.announced.state
     assert (outcome.behind, outcome.conflicts) == (0, 0)
-    assert [state.partition(number, each).deleted_to for each in (0, 1)] == [0, 1]
+    assert [state.partition(number, each).deleted_to for each in (0, 1)] == [0, 5]
 
 
 def test_whoever_takes_such_a_topic_over_ends_its_transactions() -> None:

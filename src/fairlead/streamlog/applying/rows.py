@@ -31,7 +31,7 @@ from fairlead.streamlog.applying.topics import NOT_ITS_OWN, TopicRows
 from fairlead.streamlog.batch_rows import check_batch_row
 from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
 from fairlead.streamlog.objects.columns import RowsOf
-from fairlead.streamlog.ownership.histories import beginning_of, fence_of, log_of, parts_at, start_of_next_epoch
+from fairlead.streamlog.ownership.histories import beginning_of, has_changed, log_of, parts_at, start_of_next_epoch
 from fairlead.streamlog.parting import history_below
 from fairlead.streamlog.payloads import BEGINS_HERE, FROM_NOW, StartPayload
 from fairlead.streamlog.ranges import EPOCH_MAX, OFFSET_MAX, are_offsets
@@ -278,7 +278,7 @@ class FrameRows:
         if payload.epoch > topic.epoch and not topic.is_of_kafka:
             self.notes.note_behind(named, row.partition, state.end, OWNERSHIP)
             return
-        if payload.epoch < topic.epoch and _has_changed(topic, row.partition):
+        if payload.epoch < topic.epoch and has_changed(topic, row.partition):
             payload = _clipped(payload, topic, row.partition)
             row = row._replace(base_offset=min(row.base_offset, payload.log_end))
         self._place_start(named, topic, row, payload, state)
@@ -425,11 +425,6 @@ def _follows(topic: Topic, row: Row, state: PartitionState) -> bool:
     if state.end <= start:
         return epoch == PartitionState(0, 0, -1, history).epoch_before(state.end)
     return row.previous_epoch <= epoch <= row.epoch
-
-
-def _has_changed(topic: Topic, partition: int) -> bool:
-    """Whether another log of the partition goes on since the topic has its epoch."""
-    return not topic.is_of_kafka or fence_of(beginning_of(topic.since, partition)) is not None
 
 
 def _clipped(payload: StartPayload, topic: Topic, partition: int) -> StartPayload:

@@ -52,6 +52,11 @@ def fence_of(since: Beginning) -> int | None:
     return history[-1][0] if history and history[-1][1] == start else None
 
 
+def has_changed(topic: Topic, partition: int) -> bool:
+    """Whether another log of the partition goes on since the topic has its epoch."""
+    return not topic.is_of_kafka or fence_of(beginning_of(topic.since, partition)) is not None
+
+
 def parts_at(topic: Topic | TopicPayload, partition: int, history: History, end: int) -> int:
     """Where a log of a partition, with that history and end, parts from the owner's; its end if it does not."""
     own = log_of(topic, partition)

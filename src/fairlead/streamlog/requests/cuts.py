@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from uuid import UUID, uuid5
 
+from fairlead.streamlog.ownership.histories import has_changed
 from fairlead.streamlog.payloads import FORGOTTEN_MAX, TruncatePayload
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import Topic, topic_with
@@ -49,7 +50,8 @@ def undelete(draft: Draft, topic: Topic) -> None:
     offsets anew, and those that an owner of before had deleted were others."""
     for partition in range(topic.partitions):
         state = draft.state.partition(topic.number, partition)
-        if state.deleted_to > max(state.end, topic.deleted_before(partition)):
+        is_more = state.deleted_to > max(state.end, topic.deleted_before(partition))
+        if is_more and has_changed(topic, partition):
             payload = TruncatePayload("deletion", topic.epoch, None, ())
             draft.add_control(Kind.TRUNCATE, payload, number=topic.number, partition=partition, base_offset=state.end)
 
