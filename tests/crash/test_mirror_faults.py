@@ -28,6 +28,7 @@ MODES = {
     "two of each": ["--num.streams", "2", "--num.producers", "2"],
     "exactly once": [EXACTLY_ONCE],
     "spark": ["--engine", "spark", "--num.streams", "2"],
+    "spark exactly once": ["--engine", "spark", "--num.streams", "2", EXACTLY_ONCE],
 }
 """Ways to run a mirror: its options."""
 WAYS = [
@@ -37,6 +38,7 @@ WAYS = [
     ("fairlead", "fairlead", "two of each"),
     ("kafka", "kafka", "exactly once"),
     pytest.param("kafka", "kafka", "spark", marks=pytest.mark.spark),
+    pytest.param("kafka", "kafka", "spark exactly once", marks=pytest.mark.spark),
     *([("fairlead", "kafka", "exactly once")] if ROUNDS else []),
 ]
 FEW = [

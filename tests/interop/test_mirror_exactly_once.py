@@ -1,5 +1,6 @@
-"""`fairlead mirror --exactly.once` between real brokers of Apache Kafka, in both protocols of transactions: whatever is
-killed, paused or restarted, who reads committed records at the destination sees each record once, in order."""
+"""`fairlead mirror --exactly.once` between real brokers of Apache Kafka, in both protocols of transactions and by both
+engines: whatever is killed, paused or restarted, who reads committed records at the destination sees each record once,
+in order."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import count as counting
 from pathlib import Path
@@ -21,6 +22,7 @@ from confluent_kafka import Producer
 from tests.interop.kafka_pair import KafkaPair
 from tests.support.mirrors import MirrorProcess, count, make_topic, mirroring, produce, properties
 from tests.support.records import read_all
+from tests.support.sites import children, command_of, descendants, kill_pid
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
 ROUNDS = int(os.environ.get("FAIRLEAD_TEST_ROUNDS", "4"))
@@ -194,3 +196,83 @@ def test_a_transaction_that_takes_too_long_is_told_and_mirrored_again(
         assert mirror.stop() == 0, mirror.said()
     finish(tmp_path, arguments)
     assert numbers(target.bootstrap, topic) == [list(range(number)) for number in written]
+
+
+# ---------------------------------------------------------------- with Spark
+
+
+def task_processes(mirror: MirrorProcess) -> list[int]:
+    """The Python processes of its tasks: readers and sinks."""
+    daemons = (pid for pid in descendants(mirror.process.pid) if _is_worker(pid))
+    return [pid for daemon in daemons for pid in children(daemon) if _is_worker(pid)]
+
+
+def _is_worker(pid: int) -> bool:
+    return command_of(pid).endswith("fairlead.mirror.spark.worker_daemon pyspark.worker")
+
+
+def java_processes(mirror: MirrorProcess) -> list[int]:
+    return [pid for pid in descendants(mirror.process.pid) if "bin/java " in command_of(pid)]
+
+
+@contextmanager
+def suspended(mirror: MirrorProcess) -> Iterator[None]:
+    """All of its processes; at the end of the block its tasks go on first, and whoever would stop them last."""
+    pids = [mirror.process.pid, *descendants(mirror.process.pid)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in reversed(pids):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def goes_on(bootstrap: str, topic: str) -> None:
+    """Wait until much more has come than was on its way."""
+    wait_until(partial(has_come, bootstrap, topic, count(bootstrap, topic) + 1_000), "it goes on")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "victims", [[task_processes] * 3, [java_processes]], ids=["processes of its task", "Spark's JVM"]
+)
+def test_a_mirror_on_spark_doubles_nothing_whatever_of_it_is_killed(
+    pair: KafkaPair, topic: str, tmp_path: Path, victims: Sequence[Callable[[MirrorProcess], list[int]]]
+) -> None:
+    """`kill -9` under load of a process of its task, again and again, or of the JVM; in the end of the coordinator."""
+    source, target = pair.source.bootstrap, pair.target.bootstrap
+    choose = random.Random(SEED)
+    arguments = options(tmp_path, source, target, topic)
+    with load(source, topic) as written, mirroring(tmp_path, *arguments, "--engine", "spark") as mirror:
+        goes_on(target, topic)
+        for victim in victims:
+            kill_pid(choose.choice(wait_until(partial(victim, mirror), "there is one")))
+            goes_on(target, topic)
+        mirror.kill()
+    finish(tmp_path, arguments)
+    assert numbers(target, topic) == [list(range(number)) for number in written]
+    print(f"seed {SEED}: kills {len(victims) + 1}, records {sum(written)}, lost 0, doubled 0, in order")
+
+
+@pytest.mark.spark
+def test_a_mirror_on_spark_that_was_suspended_commits_nothing(pair: KafkaPair, topic: str, tmp_path: Path) -> None:
+    """All of it, coordinator, JVM and tasks (`SIGSTOP`), while another takes over."""
+    source, target = pair.source.bootstrap, pair.target.bootstrap
+    for name in ("zombie", "heir"):
+        (tmp_path / name).mkdir()
+    arguments = options(tmp_path, source, target, topic)
+    arguments += ["--engine", "spark"]
+    with load(source, topic) as written, ExitStack() as stack:
+        zombie = stack.enter_context(mirroring(tmp_path / "zombie", *arguments))
+        goes_on(target, topic)
+        with suspended(zombie):
+            heir = stack.enter_context(mirroring(tmp_path / "heir", *arguments, "--takeover"))
+            goes_on(target, topic)
+        assert zombie.wait() == 1
+        assert "was taken over by process" in zombie.said()
+        goes_on(target, topic)
+        assert heir.stop() == 0, heir.said()
+    finish(tmp_path, arguments)
+    assert numbers(target, topic) == [list(range(number)) for number in written]

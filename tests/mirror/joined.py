@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from fairlead.mirror.carrying.engine import Way
+from fairlead.mirror.carrying.engine import Run, Way
 from fairlead.mirror.options import MirrorOptions
 from fairlead.mirror.ports import Cluster
 from fairlead.mirror.workers.coordinator import Coordinator
@@ -85,9 +85,12 @@ class Attempt:
 class JoinedEngine:
     """An engine of workers in this loop."""
 
+    sends_here = False
+
     def __init__(
-        self, options: MirrorOptions, sources: Sequence[FakeCluster], destination: FakeCluster, folder: Path
+        self, name: str, options: MirrorOptions, sources: Sequence[FakeCluster], destination: FakeCluster, folder: Path
     ) -> None:
+        self._name = name
         self._options = options
         self._opens = OpensFakes({each.id: each for each in sources}, destination)
         self._sources = tuple(Opening(each.id, each.id, {}) for each in sources)
@@ -98,7 +101,7 @@ class JoinedEngine:
         self.attempts: dict[int, Attempt] = {}
         """Those that run, by worker."""
 
-    async def open(self, destination_id: str) -> None:
+    async def open(self, run: Run) -> None:
         secret = b"5e" * 16
         file = self._folder / "secret"
         file.write_text(secret.hex())
@@ -106,7 +109,7 @@ class JoinedEngine:
         coordinator = Coordinator(workers, secret.hex())
         address = await coordinator.open()
         self._engine = WorkersEngine(coordinator, self._setup, _for_ever)
-        await self._engine.open(destination_id)
+        await self._engine.open(run)
         self._tasks = [asyncio.create_task(self._task(number, address, str(file))) for number in range(workers)]
 
     def _setup(self, destination_id: str) -> Setup:
@@ -118,6 +121,7 @@ class JoinedEngine:
             queue_records=self._options.queue_records,
             handler=self._options.handler_name,
             handler_args=self._options.handler_args,
+            transactions=self._name if self._options.exactly_once else None,
         )
 
     async def _task(self, worker: int, address: str, file: str) -> None:

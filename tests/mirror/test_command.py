@@ -258,7 +258,6 @@ def test_exactly_once_is_refused_where_there_are_no_transactions(brokers: list[R
         (["--whitelist", "a", "--queue.size", "-1"], "--queue.size"),
         (["--whitelist", "a", "--http", "here"], "--http 'here'"),
         (["--whitelist", "a", "--engine", "flink"], "--engine 'flink': write spark or local"),
-        (["--whitelist", "a", "--engine", "spark", "--exactly.once"], "--engine spark does not carry --exactly.once"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_exit_code_1(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import pytest
@@ -14,21 +14,15 @@ from fairlead.mirror.bytes.outgoing import Outgoing
 from fairlead.mirror.exactly import strand
 from fairlead.mirror.names import REGISTRY, positions_topic
 from fairlead.mirror.ports import Topic
+from fairlead.mirror.workers.sink import Sink
 from fairlead.model.errors import Aborted, FairleadError, Fenced, InvalidValue
 from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch
+from fairlead.spark.control import Control
 from tests.mirror.fake import FakeCluster, FakeTransactional
 from tests.mirror.world import World
 from tests.support.waiting import a_quiet_while, until
 
 POSITIONS = positions_topic("m")
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    """Clusters `a` and `b`, and the one engine that has transactions."""
-    world = World()
-    yield world
-    world.check_closed()
 
 
 @pytest.fixture(autouse=True)
@@ -272,10 +266,84 @@ async def test_where_a_partition_begins_is_committed_before_anything_is_fetched(
     world.a.make("t")
     world.a.put("t", 0, numbers(0, 5))
     async with world.killed(exactly_once=True, begin="latest"):
-        await until(lambda: world.a.fetched)
+        await until(lambda: offsets(world.b) == {0: 5})
     world.a.put("t", 0, numbers(5, 8))
     await world.once(exactly_once=True, begin="latest")
     assert world.b.values("t") == numbers(5, 8)
+
+
+@pytest.mark.parametrize("end", [20, 23])
+async def test_a_position_goes_over_what_was_lost(world: World, end: int) -> None:
+    """Also if nothing has come since: else the loss would be told again with each start."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 10))
+    await world.once(exactly_once=True)
+    world.a.put("t", 0, numbers(10, end))
+    world.a.made["t"].logs[0].expire(20)
+    mirror = await world.once(exactly_once=True, on_gap="continue")
+    assert mirror.tally.lost_offsets == 10
+    assert world.b.values("t") == numbers(0, 10) + numbers(20, end)
+    assert offsets(world.b) == {0: end}
+    assert (await world.once(exactly_once=True)).tally.clean
+
+
+# ---------------------------------------------------------------- workers
+
+
+of_workers = pytest.mark.parametrize("world", ["workers"], indirect=True)
+
+
+async def replaced(world: World, side: str) -> None:
+    """Kill the reader or the sink of the worker; it has another attempt then."""
+    assert world.engine is not None
+    attempts = world.engine.attempts
+    before = attempts[0]
+    before.kill(side)
+    await until(lambda: attempts[0] is not before)
+
+
+@of_workers
+@pytest.mark.parametrize("side", ["reader", "sink"])
+async def test_a_worker_that_dies_doubles_nothing(world: World, side: str) -> None:
+    """At moments before, in and after its transactions."""
+    world.a.make("t", 2)
+    async with world.running(exactly_once=True):
+        await until(lambda: world.engine is not None and 0 in world.engine.attempts)
+        for turn in range(8):
+            for partition in range(2):
+                world.a.put("t", partition, numbers(10 * turn, 10 * turn + 10))
+            await asyncio.sleep(0.004 * turn)  # the moment of the kill, not a condition
+            await replaced(world, side)
+        await until(lambda: all(len(world.b.values("t", partition)) >= 80 for partition in range(2)))
+        await a_quiet_while()
+    assert [world.b.values("t", partition) for partition in range(2)] == [numbers(0, 80)] * 2
+
+
+@of_workers
+async def test_what_a_dead_worker_has_committed_and_not_told_comes_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The coordinator knows an older position; the next worker finds what the books say, and is given that."""
+    silent: set[Sink] = set()
+    says = Sink._say_progress  # noqa: SLF001 - what it says is held back
+
+    async def say_progress(sink: Sink, control: Control) -> None:
+        if sink not in silent:
+            await says(sink, control)
+
+    monkeypatch.setattr(Sink, "_say_progress", say_progress)
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 5))
+    async with world.running(exactly_once=True) as mirror:
+        await until(lambda: has(world, 5) and mirror.left == 0)
+        assert world.engine is not None
+        silent.add(world.engine.attempts[0].sink)
+        world.a.put("t", 0, numbers(5, 9))
+        await until(partial(has, world, 9))
+        await replaced(world, "sink")
+        world.a.put("t", 0, numbers(9, 12))
+        await until(lambda: world.b.values("t")[-1:] == [b"11"] and mirror.left == 0)
+    assert world.b.values("t") == numbers(0, 12)
 
 
 # ---------------------------------------------------------------- refusals

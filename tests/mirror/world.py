@@ -46,10 +46,9 @@ class World:
             for number, each in enumerate(sources or (self.a,))
         ]
         destination = self.b if to is None else to
-        remote = self._folder is not None and not chosen.dry_run and not chosen.exactly_once
-        if self._folder is not None and remote:
-            self.engine = JoinedEngine(chosen, sources or (self.a,), destination, self._folder)
-        engine = self.engine if remote else None
+        engine = None
+        if self._folder is not None and not chosen.dry_run:
+            engine = self.engine = JoinedEngine(name, chosen, sources or (self.a,), destination, self._folder)
         clock, randomness, say = CLOCK, SystemRandomness(), self.said.append
         return Mirror(chosen, name, upstreams, destination, clock, randomness, say, QUICK, engine)
 

@@ -34,13 +34,11 @@ def mirror(
         str | None, typer.Option("--blacklist", "--exclude", metavar="REGEX", help="mirror all topics but these")
     ] = None,
     engine: Annotated[
-        str | None,
+        str,
         typer.Option(
-            "--engine",
-            metavar="spark|local",
-            help="who carries (default: spark); local, the one for --exactly.once, is this process, and needs no Java",
+            "--engine", metavar="spark|local", help="who carries: tasks of Spark, or this process, which needs no Java"
         ),
-    ] = None,
+    ] = "spark",
     num_streams: Annotated[
         int, typer.Option("--num.streams", help="workers (local: fetching streams of each source), 16 at most are used")
     ] = 1,

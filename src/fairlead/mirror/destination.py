@@ -51,6 +51,8 @@ class Destination:
         # Read to the end, whatever transactions are open there: nothing that a dead mirror has left hides who runs it.
         self._holders = Journal(cluster, positions_topic(name), HOLDER_LANE, committed=False)
         self._lanes: Lanes | None = None
+        self._by_transactions = False
+        """Positions are written with what lies below them."""
         self._topics: dict[str, Topic] = {}
         self._limits: dict[str, Limits] = {}
         self._senders: dict[str, Sender] = {}
@@ -126,9 +128,12 @@ class Destination:
                 "record once by a link: see `stream replica autosetup`"
             )
 
-    async def open_lanes(self, permit: Callable[[], Awaitable[None]], told: Callable[[str], None]) -> None:
-        """Let everything be sent in transactions from now on; the book is what they have committed.
+    async def open_lanes(
+        self, permit: Callable[[], Awaitable[None]], told: Callable[[str, int], None], *, here: bool
+    ) -> None:
+        """End and fence the transactions of whoever ran the mirror before; the book is what they have committed.
 
+        With `here` this process sends everything in transactions from now on; else others do, and write positions too.
         `permit` raises Fenced where another process runs the mirror; `told` hears of transactions that have failed.
 
         Raises:
@@ -140,7 +145,10 @@ class Destination:
         except BaseException:
             await lanes.close()
             raise
-        self._lanes = lanes
+        self._lanes, self._by_transactions = lanes, True
+        if not here:
+            await lanes.close()
+            self._lanes = None
 
     @property
     def lanes(self) -> Lanes | None:
@@ -165,11 +173,17 @@ class Destination:
 
     # ------------------------------------------------------------ books
 
-    async def write_positions(self, positions: Mapping[Part, Position], more: BookRecords = NO_RECORDS) -> None:
-        """Write positions, and other records of the books, and wait until they are durable."""
-        lanes: dict[int, list[tuple[bytes, bytes | None]]] = {lane: list(records) for lane, records in more.items()}
+    async def begin(self, positions: Mapping[Part, Position]) -> None:
+        """Write where partitions begin, and wait until that is durable; where workers send in transactions, they do."""
         if self._lanes is not None:
             await self._lanes.begin(positions)
+        else:
+            await self.write_positions(positions)
+
+    async def write_positions(self, positions: Mapping[Part, Position], more: BookRecords = NO_RECORDS) -> None:
+        """Write positions, unless transactions do, and other records of the books, and wait until they are durable."""
+        lanes: dict[int, list[tuple[bytes, bytes | None]]] = {lane: list(records) for lane, records in more.items()}
+        if self._by_transactions:
             positions = {}
         for part, position in positions.items():
             lanes.setdefault(lane_of(part), []).append(position_record(part, position))

@@ -67,4 +67,5 @@ def _setup(flow: Flow, destination_id: str) -> Setup:
         queue_records=options.queue_records,
         handler=options.handler_name,
         handler_args=options.handler_args,
+        transactions=flow.name if options.exactly_once else None,
     )

@@ -15,7 +15,7 @@ from typing import Any
 
 from fairlead.mirror.aliases import Aliases
 from fairlead.mirror.books.heartbeats import beat
-from fairlead.mirror.carrying.engine import Engine
+from fairlead.mirror.carrying.engine import Engine, Run
 from fairlead.mirror.carrying.local import LocalEngine
 from fairlead.mirror.destination import Destination
 from fairlead.mirror.following.acls import Acls
@@ -97,6 +97,7 @@ class Mirror:
         """Those of them that are mirrored from."""
         self.paused = False
         self._told: set[str] = set()
+        self._transactions_failed = 0
         self._stop = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: BaseException | None = None
@@ -148,7 +149,7 @@ class Mirror:
             await self._holding.take(takeover=self._options.takeover)
             if self._options.exactly_once:
                 await self._patiently(self._open_lanes, "the destination")
-            await self._engine.open(self._destination.cluster.id)
+            await self._engine.open(Run(self._destination.cluster.id, self._holding.confirm, self._failed_transactions))
             await self._carry()
         finally:
             await self._close()
@@ -163,13 +164,15 @@ class Mirror:
             await insisting(call, lambda error: self._say(f"{what} is away: {error}"), self._paces.progress)
 
     async def _open_lanes(self) -> None:
-        await self._destination.open_lanes(self._holding.confirm, self._failed_transaction)
+        permit, told = self._holding.confirm, self._failed_transactions
+        await self._destination.open_lanes(permit, told, here=self._engine.sends_here)
 
-    def _failed_transaction(self, what: str) -> None:
+    def _failed_transactions(self, what: str, count: int) -> None:
         self._say(what)
-        lanes = self._destination.lanes
-        if lanes is not None:
-            self.tally.notes["transactions"] = f"{lanes.failures:,} failed, and were mirrored again; the last: {what}"
+        self._transactions_failed += count
+        if self._transactions_failed:
+            failed = f"{self._transactions_failed:,} failed, and were mirrored again; the last: {what}"
+            self.tally.notes["transactions"] = failed
 
     async def _show_plan(self) -> None:
         for upstream in self._upstreams:

@@ -111,8 +111,6 @@ class MirrorOptions:
     """With `mm2_config`: only the flows to these."""
     chosen: Chosen = NOTHING
     engine: str = SPARK
-    engine_given: bool = False
-    """Whether the command line says so."""
     """One of `ENGINES`."""
     prefix: str = ""
     source_aliases: tuple[str, ...] = ()
@@ -180,7 +178,7 @@ def checked(
     blacklist: str | None = None,
     mm2_config: Path | None = None,
     clusters: Sequence[str] = (),
-    engine: str | None = None,
+    engine: str = SPARK,
     prefix: str = "",
     source_aliases: Sequence[str] = (),
     target_alias: str = TARGET_ALIAS,
@@ -264,8 +262,7 @@ def checked(
         mm2_config=mm2_config,
         clusters=_words(clusters),
         chosen=NOTHING if mm2_config is not None else _checked_topics(whitelist, blacklist, heartbeats),
-        engine=checked_engine(engine, exactly_once=exactly_once),
-        engine_given=engine is not None,
+        engine=_checked_engine(engine),
         prefix=_checked_prefix(prefix),
         source_aliases=_checked_aliases(source_aliases, len(consumer_configs)),
         target_alias=check_name(target_alias, "--target.alias"),
@@ -325,17 +322,9 @@ def _words(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
 
 
-def checked_engine(engine: str | None, *, exactly_once: bool) -> str:
-    """Which one carries, where `engine` is asked for. Raises: InvalidValue.
-
-    Transactions are the process's own: a lane has one producer, and workers come and go.
-    """
-    if engine is None:
-        return LOCAL if exactly_once else SPARK
+def _checked_engine(engine: str) -> str:
     if engine not in ENGINES:
         raise InvalidValue(f"--engine {engine!r}: write {' or '.join(ENGINES)}")
-    if exactly_once and engine == SPARK:
-        raise InvalidValue("--engine spark does not carry --exactly.once: leave --engine out, or write --engine local")
     return engine
 
 

@@ -150,8 +150,9 @@ class Source:
         ends = await self._ends(topics)
         planned = [replace(each, begin=placed(each.begin, each.route, ends)) for each in planned]
         fresh = {each.part: each.begin for each in planned if not each.known and each.stop is None}
+        recorded = self._book().positions
         # Before anything is fetched: whoever began at the end goes on from there, also if nothing came until a restart.
-        await self._destination.write_positions(fresh)
+        await self._destination.begin(fresh)
         for each in planned:
             self.until[each.part] = each.end
             if each.stop is not None or each.route is None:
@@ -160,7 +161,9 @@ class Source:
                 self.copies[each.part] = standing
                 standing.stop(each.stop or "")
                 continue
-            load = Load(each.part, each.to, each.route, limits[each.to], each.begin, each.end)
+            known = recorded.get(each.part)
+            offset = -1 if known is None else known.offset
+            load = Load(each.part, each.to, each.route, limits[each.to], each.begin, each.end, offset)
             copy = self.copies[each.part] = self._carrier.take(load)
             self._tracks.begin(copy, each.route, self._destination.book, ends, fresh=not each.known)
 

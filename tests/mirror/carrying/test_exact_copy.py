@@ -30,6 +30,7 @@ class FakeLane:
 
     def __init__(self) -> None:
         self.portions: list[tuple[str, Portion]] = []
+        self.barriers: dict[Part, tuple[int, str]] = {}
         self.again = 0
         self.tally = Tally()
         self.copy = ExactCopy(PART, "t", BEGIN, cast(Lane, self), self.tally, lambda copy: None, -1, self._again)

@@ -50,7 +50,7 @@ async def _enter(producer_id: int, origin: str) -> None:
 async def lane(cluster: FakeCluster, zombies: Zombies | None = None) -> AsyncIterator[tuple[Lane, asyncio.Task[None]]]:
     """One that is open and runs."""
     permit = (zombies or Zombies()).permit
-    found = Lane(Ground(cluster, "m", SystemClock(), _enter, permit, lambda line: None), LANE)
+    found = Lane(Ground(cluster, "m", SystemClock(), _enter, permit, lambda line, count: None), LANE)
     await found.open()
     task = asyncio.create_task(found.run())
     try:
@@ -140,7 +140,7 @@ async def test_who_was_taken_over_while_it_opened_a_lane_does_not_carry_it(
         one.strand("a").put(portion)
         await portion.done
     zombies = Zombies()
-    zombie = Lane(Ground(cluster, "m", SystemClock(), _enter, zombies.permit, lambda line: None), LANE)
+    zombie = Lane(Ground(cluster, "m", SystemClock(), _enter, zombies.permit, lambda line, count: None), LANE)
     there, go_on = paused(monkeypatch)
     opening = asyncio.create_task(zombie.open())
     await there.wait()

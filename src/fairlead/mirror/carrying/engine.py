@@ -31,6 +31,9 @@ class Load(NamedTuple):
     begin: Position
     end: int
     """Where it ended when it was asked last."""
+    recorded: int = -1
+    """The offset of its position in the books; -1: it has none. Who writes positions itself carries it only if it finds
+    the same."""
 
 
 class Producers(Protocol):
@@ -123,11 +126,28 @@ class Carrier(Protocol):
     async def close(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The run of a mirror, as an engine knows it."""
+
+    destination_id: str
+    """Id of the cluster."""
+    permit: Callable[[], Awaitable[None]]
+    """Raises: Fenced: another process runs the mirror."""
+    failed: Callable[[str, int], None]
+    """Hears what has gone wrong, and how many transactions have failed with that."""
+
+
 class Engine(Protocol):
     """Makes the carriers of a mirror."""
 
-    async def open(self, destination_id: str) -> None:
-        """Before anything is carried to the cluster of that id. Raises: BadRequest: it cannot begin."""
+    @property
+    def sends_here(self) -> bool:
+        """Whether this process sends what is carried; then it alone has transactions, and writes all positions."""
+        ...
+
+    async def open(self, run: Run) -> None:
+        """Before anything is carried. Raises: BadRequest: it cannot begin."""
         ...
 
     def carrier(self, way: Way) -> Carrier: ...

@@ -47,7 +47,7 @@ class _Portion:
         """`looped` records were left out up to here, in all."""
         self.part = copy.part
         self.origin = origin
-        self.waits = not sends
+        self.waits = False
         self.size_bytes = sum(send.outgoing.size_bytes for send in sends)
         self.step = step
         self.gone = False
@@ -111,8 +111,6 @@ class ExactCopy(Copy):
         """Wait until what is before them, of another origin, is committed."""
         self._open = 0
         """Portions that a strand has."""
-        self._barrier: tuple[int, str] | None = None
-        """What begins at this offset was refused, and why."""
         lane.add(self)
 
     @property
@@ -123,12 +121,12 @@ class ExactCopy(Copy):
     def take(self, made: Made) -> None:
         if self.stopped is not None:
             return
-        sends = iter(made.sends)
+        sends, barrier = iter(made.sends), self._lane.barriers.get(self.part)
         for number, (count, until) in enumerate(made.steps, 1):
             its = [next(sends) for _ in range(count)]
-            if self._barrier is not None and any(each.last_offset >= self._barrier[0] for _, _, each in its):
+            if barrier is not None and any(each.last_offset >= barrier[0] for _, _, each in its):
                 self.refused = True
-                self.stop(self._barrier[1])
+                self.stop(barrier[1])
                 break
             origin = its[0][0] if its else (self._portions[-1].origin if self._portions else self._origin)
             looped = made.looped if number == len(made.steps) else 0
@@ -139,19 +137,28 @@ class ExactCopy(Copy):
         self._pump()
         self._moved(self)
 
+    def begin(self) -> None:
+        """Commit where it begins, before all else."""
+        self._put(self._origin, (), self._begin.offset, self._begin.epoch, waits=False)
+        self._pump()
+
     def skip(self, until: int, lost: int) -> None:
         self.gone += lost
         self._put(self._portions[-1].origin if self._portions else self._origin, (), until, -1)
         self._pump()
         self._moved(self)
 
-    def _put(self, origin: str, sends: Sequence[Send], until: int, epoch: int, looped: int = 0) -> None:
+    def _put(
+        self, origin: str, sends: Sequence[Send], until: int, epoch: int, looped: int = 0, *, waits: bool = True
+    ) -> None:
         self.frontier = max(self.frontier or 0, until)
         self.records_under_way += sum(send.outgoing.records for send in sends)
         self.bytes_under_way += sum(send.outgoing.size_bytes for send in sends)
         self._looped_behind += looped
         step = self._settled.add(until, epoch, 1, looped)
-        self._portions.append(_Portion(self, origin, sends, step, self._looped_behind))
+        portion = _Portion(self, origin, sends, step, self._looped_behind)
+        portion.waits = waits and not sends
+        self._portions.append(portion)
 
     def _pump(self) -> None:
         while self._portions and (self._open == 0 or self._portions[0].origin == self._origin):
@@ -174,8 +181,9 @@ class ExactCopy(Copy):
         """The destination will never take a batch."""
         self._land(outgoing)
         first, last = outgoing.first_offset, outgoing.last_offset
-        if self._barrier is None or first < self._barrier[0]:
-            self._barrier = first, f"the destination refused what lies at offsets {first} to {last}: {error}"
+        barriers = self._lane.barriers
+        if self.part not in barriers or first < barriers[self.part][0]:
+            barriers[self.part] = first, f"the destination refused what lies at offsets {first} to {last}: {error}"
 
     def position_behind(self, step: Step, looped: int) -> Position:
         """The position once this step is committed."""

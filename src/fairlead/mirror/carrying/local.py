@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from fairlead.mirror.bytes.handled import Handler
 from fairlead.mirror.carrying.copying import Copy
-from fairlead.mirror.carrying.engine import Load, Way
+from fairlead.mirror.carrying.engine import Load, Run, Way
 from fairlead.mirror.carrying.exact_copy import ExactCopy
 from fairlead.mirror.carrying.line import Line
 from fairlead.mirror.carrying.making import Maker
@@ -21,8 +21,18 @@ from fairlead.mirror.ports import Answer
 class LocalCarrier:
     """Of one source."""
 
-    def __init__(self, way: Way, streams: int, queue_records: int, handler: Handler | None) -> None:
+    def __init__(
+        self,
+        way: Way,
+        streams: int,
+        queue_records: int,
+        handler: Handler | None,
+        back: Callable[[ExactCopy], None] | None = None,
+    ) -> None:
+        """`back` hears which partition is to be fetched again from its position, since a transaction has failed; it may
+        be left to this carrier."""
         self._way = way
+        self._back = back or self._fetch_again
         self._wanted = streams
         self._queue_records = queue_records
         self._handler = handler
@@ -64,7 +74,7 @@ class LocalCarrier:
             return Copy(*given, way.destination.sender, way.tally, self._heard, load.end, line)
         return ExactCopy(*given, lanes.of(load.part), way.tally, self._heard, load.end, self._back, line)
 
-    def _back(self, copy: ExactCopy) -> None:
+    def _fetch_again(self, copy: ExactCopy) -> None:
         self._stream(copy).back(self._carried[copy.part])
 
     def again(self, standing: Standing, offset: int) -> None:
@@ -114,7 +124,9 @@ class LocalEngine:
     def __init__(self, streams: int, queue_records: int, handler: Handler | None) -> None:
         self._given = (streams, queue_records, handler)
 
-    async def open(self, destination_id: str) -> None:
+    sends_here = True
+
+    async def open(self, run: Run) -> None:
         """Nothing is needed."""
 
     def carrier(self, way: Way) -> LocalCarrier:

@@ -3,7 +3,7 @@
     portions.py  what must take effect together
     strand.py    the transactions of one lane and one origin
     lane.py      who carries a lane, where its partitions stand, and how it goes back after a transaction that failed
-    lanes.py     all lanes of a mirror in this process
+    lanes.py     the lanes of a mirror that this process carries
 
 In: portions, in the order of their partitions. Out: transactions; positions of what was committed.
 

@@ -45,8 +45,8 @@ class Ground:
     """Enters a producer id and its origin into the registry."""
     permit: Callable[[], Awaitable[None]]
     """Raises: Fenced: another process runs the mirror."""
-    told: Callable[[str], None]
-    """Hears of transactions that have failed."""
+    told: Callable[[str, int], None]
+    """Hears what has gone wrong, and how many transactions have failed with that."""
 
 
 class Carried(Protocol):
@@ -67,8 +67,10 @@ class Lane:
     """One of the sixteen; `run` is cancelled to stop it."""
 
     def __init__(self, ground: Ground, number: int) -> None:
-        self.failures = 0
-        """Transactions that have failed, in all."""
+        self.committed: dict[Part, Position] = {}
+        """Where its partitions stand: as it was read when the lane was opened, and what was committed since."""
+        self.barriers: dict[Part, tuple[int, str]] = {}
+        """What begins at this offset of a partition was refused for good, and why."""
         self._ground = ground
         self._number = number
         self._id = f"fairlead-mirror.{ground.name}.{number}"
@@ -99,7 +101,7 @@ class Lane:
             try:
                 return await self._open()
             except (Aborted, Fenced) as error:
-                self._ground.told(f"lane {self._number}: {error}")
+                self._ground.told(f"lane {self._number}: {error}", 0)
                 await self._ground.permit()
                 await asyncio.sleep(_PAUSE_SECONDS_MAX / 5)
 
@@ -115,6 +117,7 @@ class Lane:
                 if book.origins:
                     await self._write(book.origins)
                 self._entered = book.origins
+                self.committed = dict(book.positions)
                 return book.positions
             for origin in fresh:
                 await self._open_strand(self._strand(origin))
@@ -176,8 +179,12 @@ class Lane:
                 await ground.enter(producer_id, origin)
 
             sender = ground.cluster.transactional(f"{self._id}.{origin}", enter)
-            found = self._strands[origin] = Strand(origin, sender, self._topic, self._number, ground.clock)
+            found = Strand(origin, sender, self._topic, self._number, ground.clock, self._heard)
+            self._strands[origin] = found
         return found
+
+    def _heard(self, positions: Mapping[Part, Position]) -> None:
+        self.committed.update(positions)
 
     async def _open_strand(self, strand: Strand) -> None:
         await strand.sender.open()
@@ -222,7 +229,6 @@ class Lane:
     # ------------------------------------------------------------ failures
 
     def _tell(self, strand: Strand, error: BaseException) -> None:
-        self.failures += 1
         commits = sum(strand.commits for strand in self._strands.values())
         self._in_a_row = self._in_a_row + 1 if commits == self._commits else 1
         self._commits = commits
@@ -234,7 +240,7 @@ class Lane:
                 f"{strand.sender.timeout_seconds:g} s (transaction.timeout.ms of the producer.config); smaller ones "
                 f"follow, of {strand.bytes_max:,} bytes ({error})"
             )
-        self._ground.told(f"lane {self._number}: a transaction has failed and is mirrored again: {why}")
+        self._ground.told(f"lane {self._number}: a transaction has failed and is mirrored again: {why}", 1)
 
     async def _halt(self) -> None:
         self._running = False

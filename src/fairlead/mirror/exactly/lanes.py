@@ -1,4 +1,4 @@
-"""All lanes of a mirror, in this process."""
+"""The lanes of a mirror, as far as this process carries them."""
 
 from __future__ import annotations
 
@@ -9,26 +9,40 @@ from fairlead.mirror.books.book import Position
 from fairlead.mirror.exactly.lane import Ground, Lane
 from fairlead.mirror.exactly.portions import Beginning
 from fairlead.mirror.lanes import LANES, Part, lane_of
+from fairlead.mirror.patience import insisting
 from fairlead.model.errors import Aborted
 
 
 class Lanes:
-    """Opened before anything is carried; they run until they are closed."""
+    """Opened before anything is carried, all at once or each with its first partition; they run until they are
+    closed."""
 
     def __init__(self, ground: Ground) -> None:
         self._lanes = [Lane(ground, number) for number in range(LANES)]
-        self._tasks: list[asyncio.Task[None]] = []
+        self._opening = [asyncio.Lock() for _ in range(LANES)]
+        self._tasks: dict[int, asyncio.Task[None]] = {}
         self._failed = asyncio.Event()
         self._error: BaseException | None = None
 
     async def open(self) -> Mapping[Part, Position]:
         """Become the one that carries them; where partitions stand. Raises: as `Lane.open`."""
         found = await asyncio.gather(*(lane.open() for lane in self._lanes))
-        for lane in self._lanes:
-            task = asyncio.create_task(lane.run())
-            task.add_done_callback(self._ended)
-            self._tasks.append(task)
+        for number in range(LANES):
+            self._run(number)
         return {part: position for positions in found for part, position in positions.items()}
+
+    async def opened(self, part: Part) -> Lane:
+        """The lane of a partition, which is opened with its first one. Raises: as `Lane.open`, but for TryAgain."""
+        number = lane_of(part)
+        async with self._opening[number]:
+            if number not in self._tasks:
+                try:
+                    await insisting(self._lanes[number].open)
+                except Exception as error:
+                    self._fail(error)
+                    raise
+                self._run(number)
+        return self._lanes[number]
 
     def of(self, part: Part) -> Lane:
         """The lane of a partition."""
@@ -51,15 +65,10 @@ class Lanes:
                 await asyncio.sleep(0)  # the lane has gone back, or has ended
 
     async def watch(self) -> None:
-        """Wait for the first lane that ends by itself. Raises: why it did."""
+        """Wait for the first lane that ends by itself, or cannot be opened. Raises: why."""
         await self._failed.wait()
         assert self._error is not None
         raise self._error
-
-    @property
-    def failures(self) -> int:
-        """Transactions that have failed."""
-        return sum(lane.failures for lane in self._lanes)
 
     @property
     def down(self) -> str | None:
@@ -68,13 +77,21 @@ class Lanes:
 
     async def close(self) -> None:
         """Carry no more; what is not committed is as if it never was."""
-        for task in self._tasks:
+        tasks = list(self._tasks.values())
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         for lane in self._lanes:
             await lane.close()
 
+    def _run(self, number: int) -> None:
+        task = self._tasks[number] = asyncio.create_task(self._lanes[number].run())
+        task.add_done_callback(self._ended)
+
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._error = self._error or error
-            self._failed.set()
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self._error = self._error or error
+        self._failed.set()

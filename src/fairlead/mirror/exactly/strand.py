@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -34,8 +34,16 @@ _QUICK: Final = 0.1
 class Strand:
     """Portions of a lane whose batches have one origin; `run` is cancelled to stop it."""
 
-    def __init__(self, origin: str, sender: Transactional, topic: str, lane: int, clock: Clock) -> None:
-        """`topic` is that of the positions."""
+    def __init__(
+        self,
+        origin: str,
+        sender: Transactional,
+        topic: str,
+        lane: int,
+        clock: Clock,
+        heard: Callable[[Mapping[Part, Position]], None],
+    ) -> None:
+        """`topic` is that of the positions; `heard` is told which of them are committed."""
         self.origin = origin
         self.sender = sender
         self.opened = False
@@ -45,6 +53,7 @@ class Strand:
         self._topic = topic
         self._lane = lane
         self._clock = clock
+        self._heard = heard
         self._loop = asyncio.get_running_loop()
         self._queue: deque[Portion] = deque()
         self._urgent = 0
@@ -118,8 +127,10 @@ class Strand:
                 break
             await self._more(rest)
         await self.sender.flush()
-        await self._write({portion.part: portion.position() for portion in self._taken})
+        positions = {portion.part: portion.position() for portion in self._taken}
+        await self._write(positions)
         await self.sender.commit()
+        self._heard(positions)
         if self.age_seconds < _QUICK * self.sender.timeout_seconds:
             self.bytes_max = min(self.bytes_max * 2, TRANSACTION_BYTES)
         self._began = None

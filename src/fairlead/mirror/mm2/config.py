@@ -27,7 +27,6 @@ from fairlead.mirror.options import (
     MirrorOptions,
     OffsetSyncs,
     check_name,
-    checked_engine,
 )
 from fairlead.mirror.ports import CLUSTERS_OWN
 from fairlead.mirror.whence import From
@@ -105,10 +104,8 @@ class _Reading:
         self._warnings.update(dict.fromkeys([*consumer.warnings, *producer.warnings]))
         sources = [Labelled(pair.source, self._told_again(consumer.settings, Mm2File.consumer_of))]
         destination = self._told_again(producer.settings, Mm2File.producer_of)
-        exactly_once = self._exactly_once()
         options = replace(
             self._options,
-            engine=self._engine(exactly_once=exactly_once),
             chosen=self._chosen(),
             prefix=self._prefix(),
             source_aliases=(pair.source,),
@@ -123,7 +120,7 @@ class _Reading:
             begin=self._begin(consumer.settings.given.get("auto.offset.reset")),
             heartbeats=self._heartbeats(enabled),
             offset_syncs=self._offset_syncs(),
-            exactly_once=exactly_once,
+            exactly_once=self._exactly_once(),
             groups=self._groups(),
             follows=self._follows(),
         )
@@ -254,10 +251,6 @@ class _Reading:
         given = {**self._file.of_cluster(self._pair.target), **self._entries.given}
         entries = Entries(given, self._entries.where)
         return self._options.exactly_once or entries.choice(keys.EXACTLY_ONCE, _SUPPORT, "disabled") == "enabled"
-
-    def _engine(self, *, exactly_once: bool) -> str:
-        options = self._options
-        return checked_engine(options.engine if options.engine_given else None, exactly_once=exactly_once)
 
     # ------------------------------------------------------------ how often
 

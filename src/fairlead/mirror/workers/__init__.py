@@ -13,6 +13,8 @@ workers by lanes, hears how far they are, and keeps the books.
     pairs, remote, coordinator      who holds which lanes; an engine as sources know it
 
 Always true: a lane has one holder. It is given to a worker only when both its processes are there and both of the one
-before are gone, and goes on at the position that was acknowledged. A worker that loses the coordinator ends. What one
-process says in rows is taken in order; a row that does not follow the one before ends the worker. Never: knows Spark.
+before are gone, and goes on at the position that was acknowledged; where each record is to arrive once, its sink has
+fenced all others of the lane, and goes on at the position that the books say. A worker that loses the coordinator ends.
+What one process says in rows is taken in order; a row that does not follow the one before ends the worker. Never: knows
+Spark.
 """

@@ -16,7 +16,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from fairlead.mirror.carrying.engine import Way
+from fairlead.mirror.carrying.engine import Run, Way
 from fairlead.mirror.lanes import stream_of
 from fairlead.mirror.workers.line import Line
 from fairlead.mirror.workers.messages import (
@@ -26,11 +26,15 @@ from fairlead.mirror.workers.messages import (
     SINK_HEARS,
     SINK_PATH,
     SINK_SAYS,
+    Broken,
     Bye,
+    Confirm,
+    Confirmed,
     Credit,
     Down,
     Enter,
     Entered,
+    Failed,
     Hello,
     Pause,
     Progress,
@@ -43,7 +47,7 @@ from fairlead.mirror.workers.messages import (
 from fairlead.mirror.workers.pairs import Pair, Slot
 from fairlead.mirror.workers.remote import RemoteCarrier, RemoteStanding
 from fairlead.mirror.workers.work import Work
-from fairlead.model.errors import InvalidValue
+from fairlead.model.errors import BadRequest, Fenced, InvalidValue
 from fairlead.process.control_secret import HEADER
 
 NOBODY: Final = "the workers, which begin"
@@ -57,6 +61,7 @@ class Coordinator:
         self.work = Work()
         """What fails here ends the mirror."""
         self._setup: asyncio.Future[Setup] = asyncio.get_running_loop().create_future()
+        self._run: Run
         self._secret = secret
         self._server: Server | None = None
         self._carriers: dict[int, RemoteCarrier] = {}
@@ -90,8 +95,9 @@ class Coordinator:
             self._server.close()
             await self._server.wait_closed()
 
-    def set_up(self, setup: Setup) -> None:
+    def set_up(self, setup: Setup, run: Run) -> None:
         """From now on workers can begin."""
+        self._run = run
         self._setup.set_result(setup)
 
     def carrier(self, way: Way) -> RemoteCarrier:
@@ -219,6 +225,12 @@ class Coordinator:
             standing = self._by_number.get(message.number)
             if standing is not None and standing.number == message.number and standing.carried:
                 self.work.spawn(standing.carrier.settle(standing, message))
+        elif isinstance(message, Confirm):
+            self.work.spawn(self._confirm(line, message))
+        elif isinstance(message, Failed):
+            self._run.failed(message.why, message.transactions)
+        elif isinstance(message, Broken):
+            self.work.spawn(_raise(BadRequest(message.why)))
         elif isinstance(message, Bye):
             line.said_bye = True
 
@@ -229,6 +241,8 @@ class Coordinator:
             if standing is not None and standing.number == each.number:
                 standing.told(each)
                 reached[each.number] = Reached(each.position.offset, each.position.epoch)
+                if each.back:
+                    standing.carrier.back(standing)
         if reached and pair.reader is not None:
             pair.reader.send(Credit(reached))
         self._any_carrier.count(progress)
@@ -241,6 +255,14 @@ class Coordinator:
     async def _enter(self, line: Line, enter: Enter) -> None:
         await self._any_carrier.way.destination.enter(enter.producer_id, enter.origin)
         line.send(Entered(enter.producer_id))
+
+    async def _confirm(self, line: Line, confirm: Confirm) -> None:
+        try:
+            await self._run.permit()
+        except Fenced as error:
+            line.send(Confirmed(confirm.number, str(error)))
+            raise
+        line.send(Confirmed(confirm.number, None))
 
 
 async def _raise(error: Exception) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
+from typing import Any, NamedTuple
 
+from fairlead.mirror.books.book import Position
 from fairlead.mirror.books.origins import Origins
 from fairlead.mirror.bytes.handled import Handler
 from fairlead.mirror.carrying.copying import Copy
 from fairlead.mirror.carrying.engine import Producers, Way
+from fairlead.mirror.carrying.exact_copy import ExactCopy
 from fairlead.mirror.carrying.local import LocalCarrier
 from fairlead.mirror.carrying.standing import Standing
+from fairlead.mirror.exactly.lanes import Lanes
+from fairlead.mirror.lanes import Part
 from fairlead.mirror.ports import Answer, Cluster, Feed, Place
 from fairlead.mirror.report import Tally
 from fairlead.mirror.workers.messages import PartProgress, Worry
@@ -49,10 +54,19 @@ class Delivery:
         self._standings: dict[int, Standing] = {}
         self._changed: set[Standing] = set()
         self._closed: set[Standing] = set()
+        self._back: set[Standing] = set()
+        """To be given again, which is not told yet."""
+        self._of_part: dict[Part, Standing] = {}
+        """The newest of each."""
+        self._held: dict[int, list[Row]] = {}
+        """Rows of partitions whose lane is being opened."""
+        self._void: dict[int, PartProgress] = {}
+        """What was said of partitions that the coordinator has to give otherwise."""
+        self._untold: list[PartProgress] = []
         self._away: str | None = None
         self._paused = False
         self._moved = asyncio.Event()
-        self._worries: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def down(self) -> str | None:
@@ -67,7 +81,7 @@ class Delivery:
         origins = Origins(cluster, given.destination_id)
         fed = _Fed(cluster.id, self._feed)
         way = Way(self._label, fed, origins, given.destination, given.tally, self._heard, self._worry)
-        carrier = LocalCarrier(way, 1, given.queue_records, given.handler)
+        carrier = LocalCarrier(way, 1, given.queue_records, given.handler, self._go_back)
         await carrier.open(1)
         carrier.pause(self._paused)
         self._carrier = carrier
@@ -80,10 +94,13 @@ class Delivery:
         """What the reader says, in order."""
         if self._carrier is None or self._feed is None:
             self._early.append(row)
+        elif row.number in self._held:
+            self._held[row.number].append(row)
         elif isinstance(row, Open):
-            standing = self._carrier.take(row.load)
-            self._numbers[standing] = row.number
-            self._standings[row.number] = standing
+            self._open_part(row)
+        elif row.number in self._void:
+            if isinstance(row, Close):
+                self._say(replace(self._void.pop(row.number), back=False, closed=True))
         elif isinstance(row, Close):
             standing = self._standings[row.number]
             self._carrier.remove(standing)
@@ -92,6 +109,42 @@ class Delivery:
         else:
             part = self._standings[row.number].part
             self._feed.offer(Place(part.topic, part.partition), row)
+
+    def _open_part(self, row: Open) -> None:
+        lanes = self._given.destination.lanes
+        if lanes is None:
+            self._carry(row)
+        else:
+            self._held[row.number] = []
+            self._spawn(self._open_in_lane(row, lanes))
+
+    def _carry(self, row: Open) -> Standing:
+        assert self._carrier is not None
+        standing = self._carrier.take(row.load)
+        self._numbers[standing] = row.number
+        self._standings[row.number] = self._of_part[row.load.part] = standing
+        return standing
+
+    async def _open_in_lane(self, row: Open, lanes: Lanes) -> None:
+        """Carry a partition if the books say of it what the coordinator knows: a worker before may have committed more
+        than it has told."""
+        load = row.load
+        lane = await lanes.opened(load.part)
+        while (before := self._of_part.get(load.part)) is not None and not _idle(before):
+            await self._next_move()
+        found = lane.committed.get(load.part)
+        if _offset(found) != load.recorded:
+            parts = (row.number, found or load.begin, load.end, 0, 0, None)
+            void = PartProgress(*parts, refused=False, closed=False, recorded=_offset(found), back=True)
+            self._void[row.number] = void
+            self._say(void)
+        else:
+            standing = self._carry(row)
+            if load.recorded != load.begin.offset:
+                assert isinstance(standing, ExactCopy)
+                standing.begin()
+        for each in self._held.pop(row.number):
+            self.take(each)
 
     def pause(self, paused: bool) -> None:
         """Hand on nothing until it is told to go on."""
@@ -102,20 +155,35 @@ class Delivery:
     def progress(self) -> list[PartProgress]:
         """What has moved since this was asked last."""
         changed, self._changed = self._changed, set()
-        return [
-            PartProgress(
-                self._numbers[each],
-                each.position,
-                each.end,
-                each.records_under_way,
-                each.bytes_under_way,
-                each.stopped,
-                each.refused,
-                each in self._closed,
-                tuple((s.source, s.destination, s.run, s.sent) for s in each.take_kept()),
-            )
-            for each in changed
-        ]
+        untold, self._untold = self._untold, []
+        back, self._back = self._back, set()
+        found = [*untold, *(self._progress(each, back=each in back) for each in changed)]
+        for each in changed:
+            if each in self._closed and _idle(each):
+                self._forget(each)
+        return found
+
+    def _progress(self, standing: Standing, *, back: bool) -> PartProgress:
+        lanes, part = self._given.destination.lanes, standing.part
+        return PartProgress(
+            self._numbers[standing],
+            standing.position,
+            standing.end,
+            standing.records_under_way,
+            standing.bytes_under_way,
+            standing.stopped,
+            standing.refused,
+            standing in self._closed,
+            tuple((s.source, s.destination, s.run, s.sent) for s in standing.take_kept()),
+            None if lanes is None else _offset(lanes.of(part).committed.get(part)),
+            back,
+        )
+
+    def _forget(self, standing: Standing) -> None:
+        del self._standings[self._numbers.pop(standing)]
+        self._closed.discard(standing)
+        if self._of_part[standing.part] is standing:
+            del self._of_part[standing.part]
 
     async def drain(self) -> None:
         """Wait until what is under way is acknowledged; `run` was cancelled."""
@@ -124,7 +192,7 @@ class Delivery:
 
     async def close(self) -> None:
         """End."""
-        for task in self._worries:
+        for task in self._tasks:
             task.cancel()
         if self._carrier is not None:
             await self._carrier.close()
@@ -137,25 +205,52 @@ class Delivery:
         self._away = why
 
     def _heard(self, standing: Standing) -> None:
-        self._changed.add(standing)
-        self._moved.set()
+        if standing in self._numbers:
+            self._changed.add(standing)
+            self._moved.set()
+            self._given.moved()
+
+    def _say(self, progress: PartProgress) -> None:
+        self._untold.append(progress)
         self._given.moved()
+
+    def _go_back(self, copy: ExactCopy) -> None:
+        """A transaction has failed: nothing that is on its way counts; the reader begins again."""
+        assert self._carrier is not None
+        self._carrier.remove(copy)
+        self._back.add(copy)
+        self._heard(copy)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _next_move(self) -> None:
+        self._moved.clear()
+        await self._moved.wait()
 
     async def _worry(self, standing: Standing, offset: int, answer: Answer) -> None:
         assert isinstance(standing, Copy)
-        task = asyncio.create_task(self._tell(standing, offset, answer))
-        self._worries.add(task)
-        task.add_done_callback(self._worries.discard)
+        self._spawn(self._tell(standing, offset, answer))
 
     async def _tell(self, copy: Copy, offset: int, answer: Answer) -> None:
         """Once nothing of the partition is under way: what is decided counts for the whole of it."""
         assert answer.trouble is not None
         while not copy.idle and copy.stopped is None:
-            self._moved.clear()
-            await self._moved.wait()
-        if copy.stopped is None:
+            await self._next_move()
+        if copy.stopped is None and copy in self._numbers:
             number = self._numbers[copy]
             await self._given.worry(Worry(number, offset, answer.trouble.value, answer.detail, answer.diverged_at))
+
+
+def _idle(standing: Standing) -> bool:
+    assert isinstance(standing, Copy)
+    return standing.idle
+
+
+def _offset(position: Position | None) -> int:
+    return -1 if position is None else position.offset
 
 
 class _Fed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
-from fairlead.mirror.carrying.engine import Way
+from fairlead.mirror.carrying.engine import Run, Way
 from fairlead.mirror.workers.coordinator import Coordinator
 from fairlead.mirror.workers.messages import Setup
 from fairlead.mirror.workers.remote import RemoteCarrier
@@ -13,6 +13,8 @@ from fairlead.mirror.workers.remote import RemoteCarrier
 
 class WorkersEngine:
     """Of one mirror."""
+
+    sends_here = False
 
     def __init__(
         self,
@@ -26,8 +28,8 @@ class WorkersEngine:
         self._setup = setup
         self._watch = watch
 
-    async def open(self, destination_id: str) -> None:
-        self._coordinator.set_up(self._setup(destination_id))
+    async def open(self, run: Run) -> None:
+        self._coordinator.set_up(self._setup(run.destination_id), run)
 
     def carrier(self, way: Way) -> RemoteCarrier:
         return self._coordinator.carrier(way)

@@ -57,6 +57,8 @@ class Setup:
     handler: str | None
     """`module:function`."""
     handler_args: str | None
+    transactions: str | None
+    """Name of the mirror, if the sinks send in transactions and write the positions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,10 @@ class PartProgress:
     """Whether nothing more of it is fetched."""
     kept: tuple[tuple[int, int, int, int], ...] = ()
     """Stretches of source and destination that belong together, since this was said last (`Segment`)."""
+    recorded: int | None = None
+    """The offset of its position in the books, -1 if it has none; None: the coordinator writes it."""
+    back: bool = False
+    """Whether it is to be given again from `position`: a transaction has failed, or the books say otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +185,37 @@ class Entered:
 
 
 @dataclass(frozen=True, slots=True)
+class Confirm:
+    """Transactions were fenced: may this worker go on? Asked under a number."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """The answer."""
+
+    number: int
+    fenced: Words | None
+    """Another process runs the mirror."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What has gone wrong, and how many transactions have failed with that; they are mirrored again."""
+
+    why: Words
+    transactions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The worker cannot go on, and no other can."""
+
+    why: Words
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """Hand on nothing of that source until it is told to go on."""
 
@@ -194,9 +231,21 @@ class Withdraw:
 READER_SAYS: Final = kinds_of({"hello": Hello, "down": Down, "bye": Bye})
 READER_HEARS: Final = kinds_of({"setup": Setup, "take": Take, "remove": Remove, "credit": Credit, "end": End})
 SINK_SAYS: Final = kinds_of(
-    {"hello": Hello, "progress": Progress, "worry": Worry, "enter": Enter, "down": Down, "bye": Bye}
+    {
+        "hello": Hello,
+        "progress": Progress,
+        "worry": Worry,
+        "enter": Enter,
+        "confirm": Confirm,
+        "failed": Failed,
+        "broken": Broken,
+        "down": Down,
+        "bye": Bye,
+    }
 )
-SINK_HEARS: Final = kinds_of({"setup": Setup, "entered": Entered, "pause": Pause, "withdraw": Withdraw})
+SINK_HEARS: Final = kinds_of(
+    {"setup": Setup, "entered": Entered, "confirmed": Confirmed, "pause": Pause, "withdraw": Withdraw}
+)
 
 
 def prepare() -> None:

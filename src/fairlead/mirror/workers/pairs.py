@@ -4,7 +4,8 @@ Spark starts a task again when one of its processes dies, and may do so while th
 withdraw; it ends its connection only when it sends nothing any more. So no two sinks send the same partition, as long
 as a sink heeds what it is told. One that is suspended does not: `WITHDRAW_SECONDS` later its connection is cut, its
 partitions go on elsewhere, and if it wakes, what it had queued may still be written, behind newer records. The new sink
-sends all of that too: nothing is lost, but the doubles are out of order.
+sends all of that too: nothing is lost, but the doubles are out of order. In transactions it is fenced by then, and
+nothing of it takes effect.
 """
 
 from __future__ import annotations

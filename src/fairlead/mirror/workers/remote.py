@@ -54,6 +54,7 @@ class RemoteStanding(Standing):
         """No worker fetches it."""
         self._free.set()
         self._kept: list[Segment] = []
+        self._recorded_at = load.recorded
 
     def take_kept(self) -> Sequence[Segment]:
         kept, self._kept = self._kept, []
@@ -62,7 +63,7 @@ class RemoteStanding(Standing):
     @property
     def load(self) -> Load:
         """What a worker has to know of it now."""
-        return self._load._replace(begin=self.position, end=self.end)
+        return self._load._replace(begin=self.position, end=self.end, recorded=self._recorded_at)
 
     def go_on_at(self, offset: int) -> None:
         """Nobody knows the epoch of the record before."""
@@ -73,6 +74,8 @@ class RemoteStanding(Standing):
         """A worker says how far it is."""
         self._begin = progress.position
         self._kept += [Segment(*each) for each in progress.kept]
+        if progress.recorded is not None:
+            self._recorded_at, self.recorded = progress.recorded, progress.position
         self.end = max(self.end, progress.end)
         self.records_under_way, self.bytes_under_way = progress.records_under_way, progress.bytes_under_way
         self.refused = progress.refused
@@ -132,6 +135,12 @@ class RemoteCarrier:
         standing.go_on_at(offset)
         standing.carried, standing.troubled = True, False
         self._gives.give(standing)
+
+    def back(self, standing: RemoteStanding) -> None:
+        """Give it again from its position, if it is to be carried still."""
+        if standing.carried and not standing.troubled:
+            self._gives.take_back(standing)
+            self._gives.give(standing)
 
     def remove(self, standing: Standing) -> None:
         assert isinstance(standing, RemoteStanding)

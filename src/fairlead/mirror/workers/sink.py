@@ -1,14 +1,16 @@
 """The sink of a worker: rows of the reader → batches at the destination, and reports of how far each partition is.
 
 It carries as the mirror does in one process (`carrying/local.py`); only that what its feeds answer comes by rows. The
-books are the coordinator's: it enters producer ids, writes positions and decides about trouble. When the coordinator is
-lost, or withdraws, nothing more is sent.
+books are the coordinator's: it enters producer ids, writes positions and decides about trouble. Only where each record
+is to arrive once, the sink writes positions, in its transactions. When the coordinator is lost, or withdraws, nothing
+more is sent.
 """
 
 from __future__ import annotations
 
 import asyncio
 from functools import partial
+from itertools import count
 from typing import Final
 
 from fairlead.mirror.bytes.handled import handler_named
@@ -19,10 +21,14 @@ from fairlead.mirror.workers.messages import (
     SINK_HEARS,
     SINK_PATH,
     SINK_SAYS,
+    Broken,
     Bye,
+    Confirm,
+    Confirmed,
     Down,
     Enter,
     Entered,
+    Failed,
     Hello,
     Pause,
     Progress,
@@ -33,10 +39,10 @@ from fairlead.mirror.workers.messages import (
 )
 from fairlead.mirror.workers.opening import Opens
 from fairlead.mirror.workers.rows import Open, row_of
-from fairlead.mirror.workers.senders import WorkerDestination
+from fairlead.mirror.workers.senders import Once, WorkerDestination
 from fairlead.mirror.workers.work import Work
 from fairlead.model.conversation import to_json
-from fairlead.model.errors import Unreachable
+from fairlead.model.errors import BadRequest, Fenced, Unreachable
 from fairlead.spark.control import Control
 from fairlead.spark.packets import Packet
 
@@ -63,6 +69,8 @@ class Sink:
         self._destination: WorkerDestination | None = None
         self._given: Given | None = None
         self._entering: dict[int, asyncio.Event] = {}
+        self._confirming: dict[int, asyncio.Future[str | None]] = {}
+        self._numbers = count(1)
         self._control: Control | None = None
         self._moved = asyncio.Event()
         self._work = Work()
@@ -141,7 +149,13 @@ class Sink:
             elif isinstance(message, Pause):
                 self._delivery(message.source).pause(message.paused)
             elif isinstance(message, Entered):
-                self._entering.pop(message.producer_id).set()
+                entered = self._entering.pop(message.producer_id, None)
+                if entered is not None:  # of two questions the first answer counts
+                    entered.set()
+            elif isinstance(message, Confirmed):
+                asked = self._confirming.pop(message.number)
+                if not asked.done():  # who asked has ended
+                    asked.set_result(message.fenced)
             else:
                 assert isinstance(message, Withdraw)
                 raise Unreachable("the coordinator has withdrawn this worker, whose other process is gone")
@@ -149,7 +163,10 @@ class Sink:
     def _set_up(self, setup: Setup) -> None:
         self._setup = setup
         opened = partial(self._opens.destination, setup.destination, setup.connections)
-        self._destination = WorkerDestination(opened, self._enter)
+        once = None if setup.transactions is None else Once(setup.transactions, self._permit, self._failed)
+        self._destination = WorkerDestination(opened, self._enter, once)
+        if once is not None:
+            self._work.spawn(self._watch(self._destination))
         handler = None if setup.handler is None else handler_named(setup.handler, setup.handler_args)
         self._given = Given(
             self._destination,
@@ -178,9 +195,30 @@ class Sink:
 
     async def _enter(self, producer_id: int, origin: str) -> None:
         assert self._control is not None
-        entered = self._entering[producer_id] = asyncio.Event()
+        entered = self._entering.setdefault(producer_id, asyncio.Event())
         await self._control.send(Enter(producer_id, origin))
         await entered.wait()
+
+    async def _permit(self) -> None:
+        assert self._control is not None
+        number = next(self._numbers)
+        answer = self._confirming[number] = asyncio.get_running_loop().create_future()
+        await self._control.send(Confirm(number))
+        if (fenced := await answer) is not None:
+            raise Fenced(fenced)
+
+    def _failed(self, why: str, transactions: int) -> None:
+        assert self._control is not None
+        self._work.spawn(self._control.send(Failed(why, transactions)))
+
+    async def _watch(self, destination: WorkerDestination) -> None:
+        """Raises: why no transaction can go on; the coordinator knows it then."""
+        assert self._control is not None
+        try:
+            await destination.watch()
+        except BadRequest as error:
+            await self._control.send(Broken(str(error)))
+            raise
 
     async def _worry(self, worry: Worry) -> None:
         assert self._control is not None
