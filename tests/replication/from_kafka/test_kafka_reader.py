@@ -86,6 +86,8 @@ class Rig:
     credit: CreditWindow
     pipe: asyncio.Event
     """Set while it takes frames."""
+    deaf: int = 0
+    """So many reports of stopped partitions fail."""
 
     @property
     def number(self) -> int:
@@ -141,6 +143,9 @@ async def reading(
 
     async def send(message: object) -> None:
         assert isinstance(message, KafkaReport)
+        if message.stopped and rig.deaf:
+            rig.deaf -= 1
+            raise TryAgain("the report was not heard")
         rig.said.append(message)
 
     async def hand_on(frame: Packet) -> None:
@@ -279,6 +284,18 @@ async def test_what_cannot_be_kept_as_it_is_stops_its_partition() -> None:
             await some(rig, lambda rig: rig.stopped)
             assert why in rig.stopped[0]
             assert not rig.frames
+
+
+async def test_a_stop_that_could_not_be_told_is_met_and_told_again() -> None:
+    kafka = FakeKafka(end=1)
+    async with reading(kafka) as rig:
+        rig.deaf = 1
+        await some(rig, lambda rig: kafka.assigned)
+        kafka.says(batch_of_epoch(-1, 0, b"a"))
+        await some(rig, lambda rig: "the report was not heard" in rig.told and len(kafka.assigned) == 2)
+        kafka.says(batch_of_epoch(-1, 0, b"a"))
+        await some(rig, lambda rig: rig.stopped)
+        assert not rig.frames
 
 
 async def test_a_grant_goes_on_where_the_replica_stands() -> None:

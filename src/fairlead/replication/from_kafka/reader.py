@@ -106,10 +106,11 @@ class KafkaReader:
 
     async def _stop(self, place: TopicPartition, why: str, *, parted: bool = False) -> None:
         log.warning("partition stopped", topic=place.topic, partition=place.partition, why=why)
-        del self._at[place]
-        self._begins.pop(place, None)
         stopped = KafkaStopped(self._of[place].topic_id, place.partition, why[:500], parted)
         await self._send(KafkaReport(self.grant.grant, self._told, (stopped,)))
+        # Not before it is told: what fails meanwhile ends this reading, and the next one meets it again.
+        self._at.pop(place, None)
+        self._begins.pop(place, None)
 
     async def _read(self) -> None:
         cluster = await self._open(self.grant.config_file, self.grant.kafka_cluster)
