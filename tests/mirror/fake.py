@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -97,6 +98,8 @@ class FakeCluster:
         """So long may a transaction be open."""
         self.commits: list[str] = []
         """Transactional ids, in the order of their commits."""
+        self.unknown: Counter[Place] = Counter()
+        """So many times is who fetches them told that there is no such topic, though there is."""
         self.fetched: set[Place] = set()
         """What was ever asked for."""
         self.open = 0
@@ -324,7 +327,9 @@ class FakeFeed:
         made = self._cluster.made.get(place.topic)
         if place in self._paused:
             return None
-        if made is None or made.topic_id != topic_id:
+        unknown = self._cluster.unknown
+        unknown[place] -= (is_unknown := unknown[place] > 0)
+        if made is None or made.topic_id != topic_id or is_unknown:
             return Answer(place, memoryview(b""), (), -1, Trouble.UNKNOWN_TOPIC)
         log = made.logs[place.partition]
         if log.diverged_at is not None and offset > log.diverged_at and epoch >= 0:

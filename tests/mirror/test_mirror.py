@@ -241,6 +241,23 @@ async def test_a_topic_that_is_made_again_while_the_mirror_runs_is_noticed(world
     assert world.b.values("t") == numbers(0, 5)
 
 
+@pytest.mark.parametrize("exactly_once", [False, True])
+async def test_a_partition_whose_topic_was_not_known_for_a_moment_goes_on(world: World, exactly_once: bool) -> None:
+    """It has its id still, so nothing of it is another's."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 3))
+    async with world.running(exactly_once=exactly_once) as mirror:
+        await until(lambda: world.b.values("t") == numbers(0, 3))
+        world.a.unknown[Place("t", 0)] = 2
+        world.a.put("t", 0, numbers(3, 5))
+        await until(lambda: world.a.unknown[Place("t", 0)] == 0)
+        world.a.put("t", 0, numbers(5, 8))
+        await until(lambda: len(world.b.values("t")) >= 8)
+        await a_quiet_while()
+    assert world.b.values("t") == numbers(0, 8)
+    assert mirror.tally.clean
+
+
 async def test_a_topic_that_was_deleted_before_it_was_mirrored_is_said_to_be_lost(world: World) -> None:
     """One of which everything was mirrored is only noted."""
     for topic in ("t", "u"):

@@ -71,6 +71,8 @@ class Source:
         self._never_begun: set[Part] = set()
         self._past: dict[Part, Position] = {}
         """How far topics were mirrored that are gone since."""
+        self._missed: set[Standing] = set()
+        """Whose topic the source did not know when they were fetched."""
         self._changed: set[Standing] = set()
         self._tracks = Tracks()
         self.groups = GroupSync(
@@ -189,6 +191,7 @@ class Source:
         self._note_others(plan)
         self.claim(plan)
         await self._lose_deleted(there)
+        self._find_again(there)
         numbers = {topic.source.name: self._new_numbers(topic) for topic in plan.topics}
         fresh = [topic for topic in plan.topics if numbers[topic.source.name]]
         if not fresh:
@@ -223,6 +226,16 @@ class Source:
                 if (part.topic, part.topic_id) == (name, known.topic_id):
                     await self._lose(part, copy)
 
+    def _find_again(self, there: Mapping[str, Topic]) -> None:
+        """Partitions whose topic is there all the same, and the same one, go on."""
+        missed, self._missed = self._missed, set()
+        for copy in missed:
+            part = copy.part
+            found = there.get(part.topic)
+            same = found is not None and found.topic_id == part.topic_id
+            if same and copy.stopped is None and self.copies.get(part) is copy:
+                self._carrier.resume(copy)
+
     async def _lose(self, part: Part, copy: Standing) -> None:
         await self._carrier.leave(copy)
         left = copy.end - copy.position.offset - copy.records_under_way
@@ -250,6 +263,7 @@ class Source:
     async def _settle(self, copy: Standing, offset: int, answer: Answer) -> None:
         if answer.trouble is Trouble.UNKNOWN_TOPIC:
             self._carrier.remove(copy)  # the next look at the topics says what became of it
+            self._missed.add(copy)
         elif answer.trouble is Trouble.REFUSED:
             copy.stop(f"the source refuses to have it read: {answer.detail}")
         elif answer.trouble is Trouble.TRUNCATED:

@@ -107,6 +107,10 @@ class Carrier(Protocol):
         """Fetch it no more; what is under way goes on."""
         ...
 
+    def resume(self, standing: Standing) -> None:
+        """Fetch one again that was removed, from where it stands."""
+        ...
+
     def pause(self, paused: bool) -> None:
         """Hand nothing on until it is told to go on; what is under way is acknowledged."""
         ...

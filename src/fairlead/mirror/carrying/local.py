@@ -85,6 +85,9 @@ class LocalCarrier:
         assert isinstance(standing, Copy)
         self._stream(standing).remove(standing)
 
+    def resume(self, standing: Standing) -> None:
+        self._stream(standing).add(self._carried[standing.part])
+
     def pause(self, paused: bool) -> None:
         for stream in self._streams:
             stream.pause(paused)

@@ -87,19 +87,20 @@ class Stream:
         return self._feed.down
 
     def add(self, carried: Carried) -> None:
-        """Carry one more partition."""
-        place = self._place(carried.copy)
-        self._carried[place] = carried
-        self._feed.assign(place, carried.topic_id, carried.offset, carried.copy.position.epoch)
+        """Carry one more partition, or one again that was removed."""
+        self._carried[self._place(carried.copy)] = carried
+        position = carried.copy.position
+        self._fetch(carried, carried.offset, position.epoch if carried.offset == position.offset else -1)
 
     def again(self, carried: Carried, offset: int) -> None:
         """Go on with a partition at another offset."""
         self._fetch(carried, offset, -1)
 
     def back(self, carried: Carried) -> None:
-        """Go on with a partition at its position, if it is carried still."""
+        """Go on with a partition at its position; one that was removed, once it is carried again."""
+        position = carried.copy.position
+        carried.offset = position.offset
         if self._carried.get(self._place(carried.copy)) is carried:
-            position = carried.copy.position
             self._fetch(carried, position.offset, position.epoch)
 
     def _fetch(self, carried: Carried, offset: int, epoch: int) -> None:

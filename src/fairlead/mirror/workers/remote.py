@@ -147,6 +147,11 @@ class RemoteCarrier:
         standing.carried = False
         self._gives.take_back(standing)
 
+    def resume(self, standing: Standing) -> None:
+        assert isinstance(standing, RemoteStanding)
+        standing.carried, standing.troubled = True, False
+        self._gives.give(standing)
+
     def pause(self, paused: bool) -> None:
         self._gives.pause(self.source, paused)
 
