@@ -320,12 +320,6 @@ class Mirror:
         if asked is None or aliases is None:
             return
         what = f"offset syncs ({source.label})"
-        if not isinstance(self._engine, LocalEngine):
-            self.tally.notes[what] = (
-                "none are written: workers of Spark do not tell where records lie; --engine local does"
-            )
-            self._say(f"{what}: {self.tally.notes[what]}")
-            return
         work = write_syncs(source, self._destination.cluster, aliases, asked, self._clock, self._paces.positions)
         self._spawn(self._unless_refused(work, what))
 
