@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from tests.kafka.client import batch, fetching, producing, values_of
 from tests.support.certificates import PASSWORD, Authority, jks_store, pem_of, pem_store, pkcs12_store, trust_store
 from tests.support.kafka_nodes import OUTSIDE, KafkaNodes, kafka_nodes
 from tests.support.mirrors import MirrorProcess, count, make_topic, mirroring, produce
+from tests.support.sites import descendants
 from tests.support.waiting import WAIT_SECONDS, in_time, wait_until
 from tests.support.wires import Wires
 
@@ -232,14 +233,17 @@ def arguments(secured: Secured, folder: Path, source: Mapping[str, str], *more: 
     return [*files, "--whitelist", f"{folder.name}.*", "--prefix", "to-", *more]
 
 
-def test_a_mirror_goes_on_over_sessions_and_a_changed_password(secured: Secured, tmp_path: Path) -> None:
-    """The password is changed at the broker first: what is refused meanwhile is told, and passes with the file."""
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+def test_a_mirror_goes_on_over_sessions_and_a_changed_password(secured: Secured, tmp_path: Path, engine: str) -> None:
+    """The password is changed at the broker first: what is refused meanwhile is told, and passes with the file. None of
+    its processes can be seen to know it."""
     kafka, topic = secured.kafka, f"{tmp_path.name}-t"
     make_topic(kafka.bootstrap(), topic)
-    options = arguments(secured, tmp_path, by_password(secured, "SCRAM-SHA-256", "JKS"))
+    options = arguments(secured, tmp_path, by_password(secured, "SCRAM-SHA-256", "JKS"), "--engine", engine)
     try:
         with mirroring(tmp_path, *options) as mirror:
             _mirrored(kafka, topic, 10)
+            assert not any(_shows(pid, SECRET) for pid in [mirror.process.pid, *descendants(mirror.process.pid)])
             set_scram_password(kafka, "changed")
             wait_until(lambda: "user ann: SASL_AUTHENTICATION_FAILED" in mirror.said(), "the mirror tells of it")
             arguments(secured, tmp_path, by_password(secured, "SCRAM-SHA-256", "JKS", "changed"))
@@ -249,6 +253,13 @@ def test_a_mirror_goes_on_over_sessions_and_a_changed_password(secured: Secured,
             assert SECRET not in mirror.said()
     finally:
         set_scram_password(kafka, SECRET)
+
+
+def _shows(pid: int, secret: str) -> bool:
+    """Whether the command line or the environment of a process says it."""
+    with suppress(OSError):  # it has ended
+        return any(secret.encode() in Path(f"/proc/{pid}/{what}").read_bytes() for what in ("cmdline", "environ"))
+    return False
 
 
 def _mirrored(kafka: KafkaNodes, topic: str, until: int) -> None:
