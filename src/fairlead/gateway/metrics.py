@@ -75,6 +75,7 @@ class _ClusterCollector(Collector):
             ),
             "conflicts": ("Partitions that are set aside", lambda row: row["conflicts"]),
             "gaps": ("Ranges of offsets that Kafka had deleted before they came", lambda row: row["gapsTotal"]),
+            "diverged": ("Topics here that keep what Kafka has lost", lambda row: row["divergedTotal"]),
         }
         rows = list(self._context.kafka.all_rows())
         for name, (what, value) in shown.items():

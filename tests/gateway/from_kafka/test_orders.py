@@ -102,6 +102,7 @@ async def test_its_life_in_commands(desk: Desk, tmp_path: Path) -> None:
                 await desk.post("stream/replica/edit", **place, **wrong)
         assert "secret" not in str(dict(desk.cluster.meta.state.entries)) + str(row)
         text = (await desk.http.get(f"{desk.url}/metrics")).text
+        assert 'fairlead_kafka_upstream_diverged{kafka="kafka://old",replica="/mapr/ny/x"} 0.0' in text
         assert 'fairlead_kafka_upstream_paused{kafka="kafka://old",replica="/mapr/ny/x"} 1.0' in text
         await desk.post("stream/upstream/remove", path="/x", upstream="kafka://old")
         assert not desk.cluster.stream("/x").is_copy

@@ -99,6 +99,7 @@ def row(
         "stopped": alarms[:SHOWN_MAX],
         "stoppedTotal": len(alarms),
         "divergedTopics": list(running.known.diverged[:SHOWN_MAX]),
+        "divergedTotal": len(running.known.diverged),
         "gapsTotal": answer.gaps_total,
         "gaps": [[each.topic, each.partition, each.start, each.end, each.reason] for each in answer.gaps[:SHOWN_MAX]],
         "replicator": replicator.row(),
