@@ -58,6 +58,17 @@ class Seen(NamedTuple):
     via: bytes | None
 
 
+class Gap(NamedTuple):
+    """Offsets that a link declared missing."""
+
+    first: int
+    end: int
+    via: bytes
+    """The stream that said so."""
+    commit: int
+    """In that stream's log."""
+
+
 @dataclass
 class Shown:
     """What a site has announced; a site that is rolled back has shown less."""
@@ -70,10 +81,12 @@ class Shown:
     """The furthest that it ever was."""
     topics: dict[int, TopicPayload] = field(default_factory=dict)
     """What every topic number means, as the last row of it says."""
+    made: dict[int, int] = field(default_factory=dict)
+    """By topic number, the commit that made it: a topic that lives again has another number."""
     positions: dict[tuple[bytes, int], tuple[int, tuple[int, int]]] = field(default_factory=dict)
     """By (link, slice), the commit and the run of the last position."""
-    gaps: dict[Place, list[tuple[int, int, bytes]]] = field(default_factory=dict)
-    """Gaps that links brought: offsets from and to, and the stream that they came from."""
+    gaps: dict[Place, list[Gap]] = field(default_factory=dict)
+    """Gaps that links brought."""
     deleted_to: dict[Place, int] = field(default_factory=dict)
     """The offset below which the topic's owner has deleted all records, as far as rows say."""
     named: dict[bytes, list[tuple[int, str]]] = field(default_factory=dict)
@@ -234,7 +247,7 @@ class Model:
         topic = site.shown.topics.get(row.topic)
         place = (b"" if topic is None else topic.incarnation, row.partition)
         gone = site.shown.gone.get(place, 0)
-        return [(first, end) for first, end, _ in site.shown.gaps.get(place, ()) if end > gone]
+        return [(gap.first, gap.end) for gap in site.shown.gaps.get(place, ()) if gap.end > gone]
 
     def _cut(self, shown: Shown, row: Row) -> None:
         """A log was cut: every holder of that tail keeps it in the same topic."""
@@ -249,7 +262,7 @@ class Model:
         shown.log_starts[place] = min(shown.log_starts.get(place, 0), row.base_offset)
         shown.deleted_to[place] = min(shown.deleted_to.get(place, 0), row.base_offset)
         gaps = shown.gaps.get(place, ())
-        shown.gaps[place] = [(first, min(end, row.base_offset), via) for first, end, via in gaps]
+        shown.gaps[place] = [gap._replace(end=min(gap.end, row.base_offset)) for gap in gaps]
 
     def _start(self, site: Site, row: Row) -> None:
         """Something is gone, or never came. What an owner of before has deleted does not count once its successor is
@@ -263,7 +276,8 @@ class Model:
             )
             shown.deleted_to[place] = start.deleted_to
         if row.via is not None and start.gap_from is not None and place[0] not in self.tails:
-            shown.gaps.setdefault(place, []).append((start.gap_from, row.base_offset, row.via))
+            gap = Gap(start.gap_from, row.base_offset, row.via, row.via_commit)
+            shown.gaps.setdefault(place, []).append(gap)
 
     def _position(self, shown: Shown, position: PositionPayload) -> None:
         slices = slices_of_mask(position.slices)
@@ -283,6 +297,7 @@ class Model:
         topic = payloads.decode_topic(row.batch)
         before = site.shown.topics.get(row.topic)
         site.shown.topics[row.topic] = topic
+        site.shown.made.setdefault(row.topic, row.commit)
         named = site.shown.named.setdefault(topic.incarnation, [])
         if not named or named[-1][1] != topic.name:
             named.append((row.commit, topic.name))
