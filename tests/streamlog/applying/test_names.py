@@ -5,12 +5,14 @@ A, B and C are masters of one another. Each has made a topic `ships` and written
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
 
 import pytest
 from tests.streamlog.world import (
+    FakeClock,
     committed,
     frame,
     fresh,
@@ -31,7 +33,7 @@ from fairlead.streamlog.requests.ownership import take_over
 from fairlead.streamlog.requests.topics import delete_topic, rename_topic, set_partitions, take_as
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.state.effects import payload_of
-from fairlead.streamlog.values import NO_NAME_HERE, GrantRun, Topic
+from fairlead.streamlog.values import NAME_HELD, NO_NAME_HERE, GrantRun, Topic
 from fairlead.streamlog.writing.writer import ShardLog
 
 A, B, C = (letter * 16 for letter in (b"a", b"b", b"c"))
@@ -157,6 +159,60 @@ def test_a_name_that_is_given_up_by_an_answer_goes_to_the_topic_that_waited() ->
     committed(masters.logs[A], partial(hear, source=B, topics=[payload_of(renamed)], admission=ANYBODY))
     masters.send(C, A)
     assert masters.named(A) == {"ports": [b"1"], "ships": [b"2"]}
+
+
+def _two_that_wait() -> Masters:
+    """At A two topics of two partitions wait for the name of a third one, that of C longer than that of B."""
+    masters, clock = Masters(A, B, C), FakeClock()
+    masters.logs[A] = fresh(A, clock=clock)
+    produced(masters.logs[A], made(masters.logs[A]).number, A)
+    for id in (C, B):
+        topic = masters.topics[id] = made(masters.logs[id], partitions=2)
+        for partition in range(2):
+            produced(masters.logs[id], topic.number, id, partition=partition)
+        masters.send(id, A)
+        clock.pass_ms(1000)
+    return masters
+
+
+def _reasons(masters: Masters) -> dict[tuple[bytes, bytes, int], str]:
+    """By source, owner and partition, why something is noted at A."""
+    owners = {topic.incarnation: id for id, topic in masters.topics.items()}
+    notes = masters.logs[A].announced.state.all_notes()
+    return {(key[0][:1] * 16, owners[key[1]], key[2]): note.behind.reason or "" for key, note in notes.items()}
+
+
+WAITING = NAME_HELD + "ships"
+
+
+@pytest.mark.parametrize("free", [partial(rename_topic, to="ships-1"), delete_topic])
+def test_of_several_topics_that_wait_for_a_name_one_gets_it_and_the_others_wait_on(free: Callable[..., Topic]) -> None:
+    """Nothing of the others is touched, and each comes whole once it has a name."""
+    masters = _two_that_wait()
+    assert _reasons(masters) == {(id, id, partition): WAITING for id in (B, C) for partition in range(2)}
+    committed(masters.logs[A], lambda draft: free(draft, name="ships"))
+    first = masters.logs[A].announced.state.by_name("ships")
+    assert first is not None
+    other = C if first.owner == B else B
+    expected = {first.owner: "gap", other: WAITING}
+    assert _reasons(masters) == {(id, id, partition): why for id, why in expected.items() for partition in range(2)}
+    masters.send(first.owner, A)
+    committed(masters.logs[A], partial(take_as, name="ships", to="ships-2"))
+    masters.send(other, A)
+    assert _reasons(masters) == {}
+    for id in (B, C):
+        copy = masters.logs[A].announced.state.by_incarnation(masters.topics[id].incarnation)
+        assert copy is not None
+        assert [list(values_at(masters.logs[A], copy.number, each).values()) for each in range(2)] == [[id], [id]]
+
+
+def test_of_several_topics_that_wait_for_a_name_the_one_that_waited_longest_is_taken() -> None:
+    """By another name, as a person asks for it."""
+    masters = _two_that_wait()
+    taken = committed(masters.logs[A], partial(take_as, name="ships", to="ships-2"))[0].result()
+    assert isinstance(taken, Topic)
+    assert taken.owner == C
+    assert _reasons(masters) == {(C, C, 0): "gap", (C, C, 1): "gap", (B, B, 0): WAITING, (B, B, 1): WAITING}
 
 
 def test_a_renamed_topic_keeps_its_name_where_the_new_one_is_taken() -> None:

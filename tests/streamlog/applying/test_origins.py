@@ -19,14 +19,14 @@ from tests.streamlog.world import (
     values_at,
 )
 
-from fairlead.model.errors import NotAllowed
+from fairlead.model.errors import InvalidValue, NotAllowed
 from fairlead.model.names import SLICES, slice_of
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.applying.topics import ANOTHER_OWNER
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.requests.ownership import hand_over
-from fairlead.streamlog.requests.topics import delete_topic, set_configs, set_partitions
+from fairlead.streamlog.requests.topics import delete_topic, set_configs, set_partitions, take_as
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.writer import ShardLog
@@ -206,6 +206,39 @@ def test_a_partner_buries_nothing_that_was_never_here() -> None:
     assert not replica.announced.state.tombstones
     replicated(other, replica, link=b"m" * 16)
     assert replica.announced.state.by_name("ports") is not None
+
+
+def test_a_topic_that_a_partner_deletes_waits_for_its_name_on_no_link_any_more() -> None:
+    """Also not on one that has ended since, as a side copy does: nobody would say there that it is gone, and whoever
+    took it by another name would have an empty topic for ever."""
+    partner, replica = fresh(A), fresh(B)
+    made(replica)
+    theirs = made(partner)
+    produced(partner, theirs.number, b"a")
+    side = b"s" * 16
+    for link in (side, LINK):
+        taken(replica, frame(partner, B, slice_of("ships"), 0, link=link))
+    assert len(replica.announced.state.all_notes()) == 2
+    committed(partner, lambda draft: delete_topic(draft, "ships"))
+    brought(partner, replica)
+    assert not replica.announced.state.all_notes()
+    with pytest.raises(InvalidValue, match="no topic waits here"):
+        committed(replica, lambda draft: take_as(draft, "ships", "ships-of-a"))[0].result()
+
+
+def test_a_topic_of_somebody_else_waits_for_its_name_though_a_partner_deletes_it() -> None:
+    partner, replica, other = fresh(A), fresh(B), fresh(C)
+    produced(replica, made(replica).number, b"b")
+    waiting = made(other)
+    produced(other, waiting.number, b"c")
+    replicated(other, replica, link=b"m" * 16)
+    before = dict(replica.announced.state.all_notes())
+    assert before
+    made(partner)
+    committed(partner, lambda draft: delete_topic(draft, "ships"))
+    whole = frame(partner, B, slice_of("ships"), 0)
+    taken(replica, in_the_name_of(replace(whole, rows=whole.rows[-1:]), waiting))
+    assert replica.announced.state.all_notes() == before
 
 
 def test_no_upstream_gives_a_topic_another_owner_in_the_same_epoch() -> None:

@@ -119,9 +119,11 @@ class LinkNotes:
 
     def clear(self, behind: Behind) -> None:
         """The partition is no longer behind."""
-        payload = BehindPayload(
-            self._frame.link, behind.topic, behind.incarnation, behind.partition, 0, None, self._draft.now_ms
-        )
+        self.clear_on(self._frame.link, behind)
+
+    def clear_on(self, link: bytes, behind: Behind) -> None:
+        """The partition is no longer behind on that link, which may be another one."""
+        payload = BehindPayload(link, behind.topic, behind.incarnation, behind.partition, 0, None, self._draft.now_ms)
         self._draft.add_control(Kind.BEHIND, payload)
 
 

@@ -294,6 +294,7 @@ class TopicRows:
         if known is None and not self._admission.speaks_for_all:
             # Nobody knows whose it was: it may be a topic of somebody else that is still to come.
             self._clear_notes(named, row)
+            self._clear_waiting(named, payload)
             return
         if known is None:
             # It is remembered though it was never here: another path may still bring its create row.
@@ -321,6 +322,14 @@ class TopicRows:
         for (link, _, _), note in self._draft.state.notes_of(named.incarnation).items():
             if link == self._frame.link and (self._ends_notes(row) or not may_hide_an_owner(note)):
                 self._notes.clear(note.behind)
+
+    def _clear_waiting(self, named: FrameTopic, payload: TopicDeletedPayload) -> None:
+        """Its owner deletes a topic that waits for a name, also on another link, which may have ended since: one that
+        was the side copy of this one."""
+        for (link, _, _), note in self._draft.state.notes_of(named.incarnation).items():
+            create = note.create
+            if create is not None and create.owner == self._frame.source and create.epoch <= payload.epoch:
+                self._notes.clear_on(link, note.behind)
 
     def _ends_notes(self, row: Row) -> bool:
         """Whether a deletion ends all notes of the link on its topic: in a repair it is the last that the source says
