@@ -105,6 +105,12 @@ def worklists(entries: Entries, job: bytes) -> list[str]:
     return [key for key in entries if key.startswith(_worklists_of(job))]
 
 
+def with_worklists(entries: Entries) -> set[bytes]:
+    """The ids of the jobs of which there are batches of topics."""
+    mark = f"{WORKLIST}/"
+    return {bytes.fromhex(key.removeprefix(mark).split("/")[0]) for key in entries if key.startswith(mark)}
+
+
 def _by_path(entries: Entries, mark: str) -> list[tuple[str, Any]]:
     return sorted((each for each in entries.items() if each[0].startswith(mark)), key=lambda each: each[0])
 
