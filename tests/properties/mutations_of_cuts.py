@@ -159,7 +159,7 @@ OF_CUTS = [
         _SURVIVORS + "merge",
         "& ~gone & ~dead.among(columns)",
         "& ~gone",
-        21,
+        111,
         MOVES,
     ),
     Mutation(
