@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from functools import partial
 
 import pytest
 
 from fairlead.mirror.configs import Setting
 from fairlead.mirror.mirror import Mirror
-from fairlead.mirror.ports import Place
-from fairlead.model.errors import BadRequest, Fenced, NotAllowed, TryAgain
+from fairlead.mirror.ports import Place, Topic
+from fairlead.model.errors import BadRequest, Fenced, InvalidValue, NotAllowed, TryAgain, UnknownPartition
 from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch
 from tests.mirror.fake import FakeCluster
 from tests.mirror.world import World
@@ -78,6 +80,61 @@ async def test_a_topic_that_grew_while_the_mirror_was_off_grows_with_the_next_st
     world.a.put("t", 2, [b"x"])
     await world.once()
     assert world.b.values("t", 2) == [b"x"]
+
+
+async def test_new_partitions_are_waited_for_until_the_brokers_show_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker hears of them after the controller, and another one later still."""
+    shown_late = [True, True, True]
+    topics, offsets = world.b.topics, world.b.offsets
+
+    async def late_topics(names: Iterable[str] | None) -> Mapping[str, Topic]:
+        found = dict(await topics(names))
+        if names is not None and "t" in found and found["t"].partitions == 2 and len(shown_late) > 1:
+            shown_late.pop()
+            found["t"] = found["t"]._replace(partitions=1)
+        return found
+
+    async def late_offsets(places: Iterable[Place], at: int) -> Mapping[Place, int]:
+        places = list(places)
+        if Place("t", 1) in places and shown_late:
+            assert len(shown_late) == 1
+            shown_late.pop()
+            raise UnknownPartition("topic t, partition 1: the topic has 1 partitions")
+        return await offsets(places, at)
+
+    monkeypatch.setattr(world.b, "topics", late_topics)
+    monkeypatch.setattr(world.b, "offsets", late_offsets)
+    world.a.make("t")
+    await world.once()
+    await world.a.grow("t", 2)
+    world.a.put("t", 1, [b"x"])
+    await world.once()
+    assert world.b.values("t", 1) == [b"x"]
+    assert not shown_late
+
+
+@pytest.mark.parametrize("applied", [True, False])
+async def test_partitions_that_were_added_without_an_answer_are_not_refused_when_asked_for_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, applied: bool
+) -> None:
+    """Kafka refuses the same number. If there are too few all the same, that is an error."""
+    grow = world.b.grow
+
+    async def grow_again(topic: str, partitions: int) -> None:
+        if applied:
+            await grow(topic, partitions)
+        raise InvalidValue(f"topic {topic}: INVALID_PARTITIONS")
+
+    monkeypatch.setattr(world.b, "grow", grow_again)
+    world.a.make("t")
+    await world.once()
+    await world.a.grow("t", 2)
+    world.a.put("t", 1, [b"x"])
+    with nullcontext() if applied else pytest.raises(InvalidValue, match="INVALID_PARTITIONS"):
+        await world.once()
+    assert len(world.b.made["t"].logs) == 1 + applied
 
 
 async def test_a_topic_gets_as_many_replicas_as_are_asked_for(world: World) -> None:

@@ -97,18 +97,26 @@ class Destination:
     async def make(self, topic: str, partitions: int, source: Mapping[str, Setting], copied: Copied) -> Topic:
         """Make a topic like the source's. Raises: BadRequest, TryAgain."""
         await self.cluster.create(topic, partitions, configs_for(source, copied), self._replication)
-        return await self._look(topic)
+        return await self._look(topic, 1)
 
     async def grow(self, topic: str, partitions: int) -> Topic:
         """Give a topic more partitions. Raises: BadRequest, TryAgain."""
-        await self.cluster.grow(topic, partitions)
-        return await self._look(topic)
+        try:
+            await self.cluster.grow(topic, partitions)
+        except InvalidValue:
+            there = (await self.cluster.topics([topic])).get(topic)
+            if there is None or there.partitions < partitions:
+                raise  # else an attempt before did it, whose answer was lost
+        return await self._look(topic, partitions)
 
-    async def _look(self, topic: str) -> Topic:
-        while (found := (await self.cluster.topics([topic])).get(topic)) is None:  # noqa: ASYNC110
-            await asyncio.sleep(0.1)  # the brokers hear of it one after the other
-        self._topics[topic] = found
-        return found
+    async def _look(self, topic: str, partitions: int) -> Topic:
+        """The topic, once the brokers show it whole: they hear of it one after the other, and after the controller."""
+        while True:
+            found = (await self.cluster.topics([topic])).get(topic)
+            if found is not None and found.partitions >= partitions:
+                self._topics[topic] = found
+                return found
+            await asyncio.sleep(0.1)
 
     async def limits(self, topics: Iterable[str]) -> Mapping[str, Limits]:
         """What these topics take. Raises: TryAgain."""

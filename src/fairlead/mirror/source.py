@@ -30,7 +30,7 @@ from fairlead.mirror.ports import LATEST, Answer, Cluster, Place, Topic, Trouble
 from fairlead.mirror.report import Tally
 from fairlead.mirror.returning import Returning
 from fairlead.mirror.whence import EARLIEST
-from fairlead.model.errors import BadRequest, TryAgain
+from fairlead.model.errors import BadRequest, TryAgain, UnknownPartition
 
 
 class Source:
@@ -173,7 +173,7 @@ class Source:
         """Where the topics end at the destination; nothing of partitions that cannot be asked for that now."""
         made = {Place(topic.to, number): 0 for topic in topics if topic.makes for number in range(topic.partitions)}
         others = [Place(topic.to, number) for topic in topics if not topic.makes for number in range(topic.partitions)]
-        with suppress(TryAgain):
+        with suppress(TryAgain, UnknownPartition):  # another broker may not have heard of new partitions yet
             return {**made, **(await self._destination.cluster.offsets(others, LATEST) if others else {})}
         return made
 
