@@ -43,7 +43,7 @@ test: setup java ## sets up what the tests need and runs them all; PYTEST_ARGS="
 
 # What computes in one process, and what mostly waits for other processes, side by side. Both are shown as they go on.
 # Who computes yields: clients and servers of the others have time limits. A test that hangs fails, by its name.
-HUNG := --timeout 400
+HUNG := --timeout 300 --session-timeout 3600
 ALONE := not spark and not interop and not crash
 test-alone: setup
 	nice $(BIN)/python -m pytest -m "$(ALONE)" $(HUNG) $(PYTEST_ARGS) || test $$? -eq 5 # none of them was chosen
