@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from itertools import count
 
@@ -116,8 +116,9 @@ def check_cluster_name(name: str) -> str:
     return name
 
 
+@lru_cache(1000)
 def parse_stream_path(text: str) -> StreamPath:
-    """Read any of the three forms of a stream's path.
+    """Read any of the three forms of a stream's path. Clients name it with each topic, and few there are.
 
     Raises:
         InvalidName: it is not absolute or too long, or has an empty or dotted part, or a `:` in the last part.
