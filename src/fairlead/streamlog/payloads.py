@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Annotated, Any, TypeVar
 
 from annotated_types import Ge, Le, MaxLen
@@ -44,6 +45,11 @@ DELETED_RECORDS = "deleted-records"
 """Reason of START rows that say nothing but that records were deleted."""
 FORGOTTEN_MAX = 100
 """Producers that a TRUNCATE row names; of more it forgets all, or a row could be as large as the tail."""
+READ_LAST = 4096
+"""So many TOPIC rows that were read last are remembered: a row is read when it comes, when it is drafted and when it is
+announced, and a commit has some two thousand."""
+SHORT_BYTES = 1000
+"""Longer ones are not: they may be of a megabyte each."""
 T = TypeVar("T")
 
 CursorOffset = Annotated[int, Ge(0), Le(2**63 - 1)]
@@ -290,6 +296,15 @@ def decode_start(data: bytes | memoryview) -> StartPayload:
 
 def decode_topic(data: bytes | memoryview) -> TopicPayload:
     """Payload of a TOPIC row. Raises: CorruptBatch."""
+    return _read_topic(data) if len(data) > SHORT_BYTES else _read_short_topic(bytes(data))
+
+
+@lru_cache(READ_LAST)
+def _read_short_topic(data: bytes) -> TopicPayload:
+    return _read_topic(data)
+
+
+def _read_topic(data: bytes | memoryview) -> TopicPayload:
     found = _decode(data, Kind.TOPIC, _TOPIC)
     check_since(found.since, found.partitions, found.deleted_to)
     return found

@@ -79,6 +79,35 @@ def topic_with(topic: Topic | None, number: int, partition: int) -> Topic:
     return topic
 
 
+class Terms(NamedTuple):
+    """What of some topics deciding on batches needs, a value for each."""
+
+    number: Sequence[int]
+    """-1: there is no such topic, and the other values say nothing."""
+    partitions: Sequence[int]
+    epoch: Sequence[int]
+    owner: Sequence[bytes]
+    of_kafka: Sequence[bool]
+    since: Mapping[int, Since]
+    """By number, of the topics whose owner has changed."""
+
+
+def terms_of(topics: Sequence[Topic | None]) -> Terms:
+    """Those of these topics."""
+    found = [topic or _NO_TOPIC for topic in topics]
+    return Terms(
+        [topic.number for topic in found],
+        [topic.partitions for topic in found],
+        [topic.epoch for topic in found],
+        [topic.owner for topic in found],
+        [topic.is_of_kafka for topic in found],
+        {topic.number: topic.since for topic in found if topic.since},
+    )
+
+
+_NO_TOPIC: Final = Topic(-1, "", b"", 0, b"")
+
+
 class PartitionState(NamedTuple):
     """Where one partition's log stands: offsets [start, end) exist or are gaps, everything below `start` is gone."""
 

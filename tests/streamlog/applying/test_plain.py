@@ -17,7 +17,8 @@ from tests.properties.hostile import Hostile
 from tests.properties.test_hostile_frames import reopened, state_of
 from tests.streamlog.world import Names, batch_of, committed, fresh, made, rows_of, sendable
 from tests.support.batches import produce
-from tests.support.kafka_rows import batch_of_epoch, frame_of, row_of, topic_row
+from tests.support.kafka_rows import NUMBER, batch_of_epoch, frame_of, row_of, topic_row
+from tests.support.rows import control_row
 
 from fairlead.model.errors import CorruptBatch
 from fairlead.protocol.batch import TRANSACTIONAL
@@ -29,6 +30,7 @@ from fairlead.streamlog.applying.plain import PlainRows
 from fairlead.streamlog.frames.codec import ROWS_AS_COLUMNS_MIN, decode_columns, decode_frame, encode_frame
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.objects.columns import RowsOf
+from fairlead.streamlog.payloads import BEGINS_HERE, StartPayload
 from fairlead.streamlog.requests.topics import set_partitions
 from fairlead.streamlog.rows import HOLE, REWRITTEN, Kind, Row
 from fairlead.streamlog.values import GrantRun
@@ -43,7 +45,7 @@ class Twins:
     """Two replicas that get the same: one as columns, one row by row."""
 
     def __init__(self, admission: Admission = ANYBODY) -> None:
-        self._admission = admission
+        self.admission = admission
         self.as_columns, self.by_row = fresh(B), fresh(B)
 
     def get(self, data: bytes) -> None:
@@ -61,7 +63,7 @@ class Twins:
         """What came of it: rows, the answer, and what is found in memory afterwards."""
         found: list[Any] = []
         while not found:
-            sealed = log.seal([lambda draft: apply_frame(draft, frame, self._admission)])
+            sealed = log.seal([lambda draft: apply_frame(draft, frame, self.admission)])
             log.write(sealed)
             announced = log.announce(sealed)
             found += [(answer.value, str(answer.error), type(answer.error)) for answer in sealed.answers]
@@ -228,6 +230,154 @@ def test_a_row_that_is_not_plain_stops_at_itself(what: str, appended: Iterator[l
 PLAIN = {"nothing", "behind a gap of the source", "of a producer"}
 
 
+def first(offset: int = 0, epoch: int = 0, **header: Any) -> Row:
+    """A row of one record, the first one of partition 0."""
+    return row_of(batch_of_epoch(epoch, offset, b"v", **header), after=(0, -1))
+
+
+FIRST = {
+    "nothing": first(),
+    "behind a gap of the source": first(2),
+    "of a producer": first(producer_id=5),
+    "behind what is not here": first(2)._replace(previous_end=1),
+    "behind another epoch": first()._replace(previous_epoch=0),
+    "behind an epoch of its own": first(2)._replace(previous_epoch=0, previous_end=0),
+    "of a later epoch": first(epoch=1),
+    "harmed": first()._replace(batch=bytes(first().batch)[:-1] + b"?"),
+    "rewritten": first()._replace(bits=REWRITTEN),
+    "behind a hole": first()._replace(bits=HOLE),
+    "of a transaction": first(attributes=TRANSACTIONAL, producer_id=5),
+}
+
+
+@pytest.mark.parametrize("what", FIRST)
+def test_the_first_batch_of_a_partition(what: str, appended: Iterator[list[int]]) -> None:
+    """It begins an epoch there, in which those behind it go on, in the same look and in later ones."""
+    twins, row = Twins(), FIRST[what]
+    twins.get(encode_frame(frame_of([topic_row(partitions=2, owner_at="")])))
+    end, other = row.last_offset + 1, first()._replace(partition=1)
+    later = [row_of(batch_of_epoch(0, end + each, b"v"), after=(end + each, 0)) for each in range(4)]
+    twins.get(encode_frame(frame_of([other, row, *later[:2]], first=1)))
+    twins.get(encode_frame(frame_of(later[2:], first=2)))
+    twins.reopen()
+    assert next(appended)[2] == (4 if what in PLAIN else 1)
+
+
+@pytest.mark.parametrize(
+    "second", [row_of(batch_of_epoch(0, 1, b"v"), after=(1, -1)), first(1), at(4), at(1, 1), first()]
+)
+def test_what_does_not_follow_the_first_batch_of_its_partition(second: Row) -> None:
+    """It comes in the look in which that batch begins the epoch."""
+    twins = Twins()
+    twins.get(encode_frame(frame_of([topic_row(owner_at="")])))
+    twins.get(encode_frame(frame_of([first(), second], first=1)))
+    twins.reopen()
+
+
+@pytest.mark.parametrize("epochs", [(3, 3), (3, 5), (5, 3)])
+def test_the_first_epochs_of_a_kafka_clusters_partition(epochs: tuple[int, int]) -> None:
+    """A row of another epoch than the first one's begins another, or is of a history that is not here."""
+    twins = Twins()
+    twins.get(encode_frame(frame_of([topic_row()])))
+    second = row_of(batch_of_epoch(epochs[1], 1, b"v"), after=(1, epochs[0]))
+    twins.get(encode_frame(frame_of([first(epoch=epochs[0]), second], first=1)))
+    twins.reopen()
+
+
+@pytest.mark.parametrize("previous_epoch", [-1, 0])
+def test_the_first_batch_of_a_partition_that_begins_later(previous_epoch: int, appended: Iterator[list[int]]) -> None:
+    """A START row has said so, and has told no epoch."""
+    twins = Twins()
+    start = payloads.encode(StartPayload(BEGINS_HERE, 7, ()))
+    begins = control_row(Kind.START, start, topic=NUMBER, partition=0, base_offset=7)
+    twins.get(encode_frame(frame_of([topic_row(owner_at=""), begins])))
+    rows = [
+        row_of(batch_of_epoch(0, 7 + each, b"v"), after=(7 + each, 0 if each else previous_epoch)) for each in (0, 1)
+    ]
+    twins.get(encode_frame(frame_of(rows, first=1)))
+    twins.reopen()
+    assert max(next(appended)) == (2 if previous_epoch < 0 else 0)
+
+
+TOGETHER = pytest.mark.parametrize("together", [False, True])
+"""Whether rows of a topic come in the frame that makes it, or changes it."""
+
+
+def frames_with(topic: Row, rows: list[Row], *, epoch: int, together: bool) -> list[Frame]:
+    """The topic's row and these, in one frame or in two; the row behind the topic's is of another partition."""
+    begun = [topic, first(epoch=epoch)._replace(partition=2)]
+    return [frame_of([*begun, *rows])] if together else [frame_of(begun), frame_of(rows, first=1)]
+
+
+@TOGETHER
+@pytest.mark.usefixtures("appended")
+@pytest.mark.parametrize("rows", [[first()._replace(partition=1)], [first(epoch=1), first(2, 1)]])
+def test_first_batches_where_an_owners_epoch_begins_later(rows: list[Row], together: bool) -> None:
+    """It begins at offset 2 of partition 0; what is below that is another owner's, and so is what is of epoch 0."""
+    topic, twins = topic_row(partitions=3, owner_at=""), Twins()
+    payload = replace(payloads.decode_topic(topic.batch), epoch=1, version=1, since=((2, ()),))
+    for frame in frames_with(topic._replace(batch=payloads.encode(payload)), rows, epoch=1, together=together):
+        twins.get(encode_frame(frame))
+    twins.reopen()
+
+
+@TOGETHER
+def test_a_first_epoch_above_that_of_a_kafka_clusters_topic(together: bool, appended: Iterator[list[int]]) -> None:
+    """A row of it is plain: the topic has no epoch of its own."""
+    twins = Twins()
+    for frame in frames_with(topic_row(partitions=3), [first(epoch=3)], epoch=0, together=together):
+        twins.get(encode_frame(frame))
+    twins.reopen()
+    assert max(next(appended)) == 1
+
+
+@pytest.mark.parametrize("epoch", [1, 4, 5])
+@pytest.mark.parametrize("held", [0, 4])
+def test_a_kafka_clusters_partition_that_went_on_otherwise(held: int, epoch: int) -> None:
+    """From offset `held` on it has records of epoch 5 or later ones, and the topic's own epoch, 1, tells nothing."""
+    twins, topic = Twins(), topic_row()
+    before = [row_of(batch_of_epoch(1, each, b"v"), after=(each, 1 if each else -1)) for each in range(held)]
+    history = ((1, 0), (5, held)) if held else ((5, 0),)
+    payload = replace(payloads.decode_topic(topic.batch), epoch=1, version=1, since=((held, history),))
+    twins.get(encode_frame(frame_of([topic, *before, topic._replace(batch=payloads.encode(payload))])))
+    twins.get(
+        encode_frame(frame_of([row_of(batch_of_epoch(epoch, held, b"v"), after=(held, 1 if held else -1))], first=1))
+    )
+    twins.reopen()
+
+
+def test_a_topic_that_was_set_aside_in_the_same_frame(appended: Iterator[list[int]]) -> None:
+    """Rows of its other partition would continue that."""
+    twins = Twins()
+    held = [row_of(batch_of_epoch(0, 0, b"v", b"v", b"v", b"v"), after=(0, -1), partition=each) for each in (0, 1)]
+    twins.get(encode_frame(frame_of([topic_row(partitions=2), *held])))
+    others = [row_of(batch_of_epoch(0, offset, b"v"), after=(offset, 0), partition=1) for offset in range(4, 8)]
+    twins.get(encode_frame(frame_of([CHANGED["behind another epoch"], at(4), *others], first=1)))
+    twins.reopen()
+    assert max(next(appended)) <= 1
+
+
+def test_a_topic_for_whose_owner_the_source_does_not_speak() -> None:
+    """Whoever wrote the rows."""
+    twins = Twins()
+    twins.get(encode_frame(frame_of([topic_row(owner_at=""), first()])))
+    twins.admission = _of(C)
+    later = [row_of(batch_of_epoch(0, 1 + each, b"v"), after=(1 + each, 0))._replace(origin=C) for each in range(3)]
+    twins.get(encode_frame(frame_of(later, first=1)))
+    twins.reopen()
+
+
+def test_rows_of_no_plain_form_are_passed_before_it_is_looked_for_plain_ones(appended: Iterator[list[int]]) -> None:
+    """A stream's first frame begins with the rows of its topics, as many as there are."""
+    source, twins = fresh(A), Twins()
+    topics = [made(source, f"t{each}") for each in range(20)]
+    committed(source, *(partial(produce, number=each.number, partition=0, batch=batch_of(b"v")) for each in topics))
+    rows = rows_of(source)
+    frame = Frame(b"l" * 16, GrantRun(1, 1), A, 0, 0xFFFF, 0, 99, b"e" * 16, Names(source).of(rows), rows)
+    twins.get(encode_frame(replace(frame, rows=[row for row in rows if sendable(row, B)])))
+    assert [count for count in next(appended) if count] == [8, 12]
+
+
 def changed_owner(twins: Twins) -> None:
     """Both partitions of the topic end at 2 in epoch 0, where an owner's epoch 1 begins."""
     topic = topic_row(partitions=2, owner_at="")
@@ -245,7 +395,7 @@ def test_a_topic_whose_owner_has_changed(appended: Iterator[list[int]]) -> None:
         batch = batch_of_epoch(1, end, b"v")
         rows = [row_of(batch, after=(end, 0 if end == 2 else 1), partition=each) for each in (0, 1)]
         twins.get(encode_frame(frame_of(rows, first=1 + place)))
-    assert sum(next(appended)) == 4
+    assert sum(next(appended)) == 5
 
 
 def test_a_row_says_another_epoch_than_the_partition_has() -> None:

@@ -2,7 +2,8 @@
 
 A row is plain if `rows.py` would append it and do nothing else: a batch that holds together, of no transaction, neither
 rewritten nor claimed, which continues its partition (P ≤ E ≤ base) in the epoch that the partition, Q and the topic
-have; the source speaks for the topic, and nothing is noted of it. Every other row is left to `rows.py`.
+have, or begins the first epoch of one that has none; the source speaks for the topic, and nothing is noted of it. Every
+other row is left to `rows.py`.
 
 Always true: rows are appended in the order of the frame, so only those before the first that is not plain, and each is
 the row that `rows.py` would have added (`tests/streamlog/applying/test_plain.py` compares).
@@ -31,7 +32,7 @@ from fairlead.protocol.batch import (
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.objects.columns import Columns
-from fairlead.streamlog.ownership.histories import beginning_of, fence_of
+from fairlead.streamlog.ownership.histories import beginning_of
 from fairlead.streamlog.ranges import DELTA_MAX, EPOCH_MAX, OFFSET_MAX
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.values import PartitionKey, RowKey, Since
@@ -51,32 +52,20 @@ _SAME: Final = (
 """What a batch's header says, and the column that says the same of a batch that was not rewritten."""
 _ROW: Final[Callable[[Any], Row]] = partial(tuple.__new__, Row)
 """A row of all its fields, in half the time of `Row._make`."""
-
-
-class _Topic(NamedTuple):
-    """What deciding needs of a topic."""
-
-    number: int
-    """Its number here; -1: it is not here, or the source does not speak for it."""
-    partitions: int
-    epoch: int
-    of_kafka: bool
-    is_noted: bool
-    """There may be a note on it."""
-    since: Since
-
-
-_NOBODYS: Final = _Topic(-1, 0, 0, False, False, ())
+_NO_INCARNATION: Final = b""
+"""Of a topic that the frame does not name."""
 
 
 class _Topics(NamedTuple):
     """The topics of some rows, each field an array, and which of them each row has."""
 
     number: Numbers
+    """Its number here; -1: it is not here, or the source does not speak for it."""
     partitions: Numbers
     epoch: Numbers
     of_kafka: Flags
     is_noted: Flags
+    """There may be a note on it."""
     of_row: NDArray[np.intp]
     since: Mapping[int, Since]
     """By number, of the topics whose owner has changed."""
@@ -88,12 +77,14 @@ class _Places(NamedTuple):
     end: Numbers
     """E: where the partition ends once all rows before this one are appended."""
     epoch: Numbers
-    """Of the partition's newest row."""
+    """Of the partition's newest row then; -1: it has none."""
     epoch_first: Numbers
+    """Where that epoch begins; 0 if it does so in these rows."""
     since: Numbers
     """Where the epoch of the topic's owner begins in the partition."""
     fence: Numbers
-    """The epoch that records have at least from there on; 0: that is not said."""
+    """The newest epoch of the owner's log below that; of a Kafka cluster's, records have it or a later one from there
+    on. 0: that is not said."""
 
 
 class PlainRows:
@@ -104,19 +95,24 @@ class PlainRows:
         self._frame = frame
         self._columns = columns
         self._admission = admission
-        self._topics: dict[int, _Topic] = {}
-        """By the source's numbers, as they are since the last row that was not plain."""
+        self._like: NDArray[np.intp] | None = None
+        """Places of the rows that have the form of plain ones, once somebody has asked."""
         self.appended = 0
         """Records."""
 
-    def look_anew(self) -> None:
-        """Other rows were applied: topics may stand otherwise now."""
-        self._topics.clear()
+    def next_like(self, first: int) -> int:
+        """The first row, from `first` on, that has the form of a plain one; behind the last row if none has."""
+        if self._like is None:
+            self._like = np.flatnonzero(_has_plain_form(self._columns))
+        later = self._like[np.searchsorted(self._like, first) :]
+        return int(later[0]) if len(later) else len(self._columns)
 
     def overlapping(self, first: int) -> list[RowKey]:
         """Keys of the batches, from the row `first` on, that end below where their partitions end here."""
         rows = self._columns.take(slice(first, None))
         rows = rows.take(_has_offsets(rows) & (rows.kind == Kind.BATCH))
+        if not len(rows):
+            return []
         topics = self._topics_of(rows)
         is_here = _is_in_a_topic(rows, topics)
         rows, topics = rows.take(is_here), topics._replace(of_row=topics.of_row[is_here])
@@ -137,6 +133,8 @@ class PlainRows:
         """
         rows = self._columns.take(slice(first, end))
         rows = rows.take(slice(0, _leading(_has_plain_form(rows))))
+        if not len(rows):
+            return 0
         headers = _headers_of(rows)
         whole = are_whole(headers, rows.size) & (headers["producer_id"] >= NO_PRODUCER) & _says_the_same(rows, headers)
         topics = self._topics_of(rows)
@@ -152,23 +150,22 @@ class PlainRows:
 
     def _topics_of(self, rows: Columns) -> _Topics:
         numbers, of_row = np.unique(rows.topic, return_inverse=True)
-        found = [self._topics.get(number) or self._look(number) for number in numbers.tolist()]
-        number, partitions, epoch, of_kafka, is_noted = (
-            np.array([each[:5] for each in found], np.int64).reshape(-1, 5).T
+        named = map(self._frame.topics.get, numbers.tolist())
+        incarnations = [_NO_INCARNATION if each is None else each.incarnation for each in named]
+        terms = self._draft.state.terms(incarnations)
+        admits = self._admission
+        number = np.array(terms.number, np.int64)
+        if not admits.speaks_for_all:
+            number[[not admits.speaks_for(owner) for owner in terms.owner]] = -1
+        return _Topics(
+            number,
+            np.array(terms.partitions, np.int64),
+            np.array(terms.epoch, np.int64),
+            np.array(terms.of_kafka, np.bool_),
+            np.array(self._draft.state.noted(incarnations), np.bool_),
+            of_row,
+            terms.since,
         )
-        since = {each.number: each.since for each in found if each.since}
-        return _Topics(number, partitions, epoch, of_kafka != 0, is_noted != 0, of_row, since)
-
-    def _look(self, number: int) -> _Topic:
-        named = self._frame.topics.get(number)
-        state = self._draft.state
-        topic = None if named is None else state.by_incarnation(named.incarnation)
-        found = _NOBODYS
-        if topic is not None and self._admission.speaks_for(topic.owner):
-            noted = state.has_notes(topic.incarnation)
-            found = _Topic(topic.number, topic.partitions, topic.epoch, topic.is_of_kafka, noted, topic.since)
-        self._topics[number] = found
-        return found
 
     def _counts(self, rows: Columns) -> bool:
         """Whether the source speaks for the streams in which the rows began."""
@@ -192,17 +189,20 @@ class PlainRows:
         is_first = np.append(True, in_order[1:] != in_order[:-1])
         of_partition = np.cumsum(is_first) - 1
         pairs = _pairs(in_order[is_first])
-        standings = np.array(self._draft.state.standings(pairs), np.int64)[of_partition]
+        standings = np.array(self._draft.state.standings(pairs), np.int64)
+        epochs = standings[:, 1][of_partition]
+        begun = (epochs < 0) & ~is_first
+        epochs[begun] = rows.epoch[order[is_first]][of_partition[begun]]
         begins = np.zeros((len(pairs), 2), np.int64)
         if topics.since:
             since = [beginning_of(topics.since.get(number, ()), each) for number, each in pairs]
-            begins = np.array([(each[0], fence_of(each) or 0) for each in since], np.int64)
+            begins = np.array([(start, history[-1][0] if history else 0) for start, history in since], np.int64)
         ends = np.append(0, rows.last_offset[order][:-1] + 1)
-        ends[is_first] = standings[is_first, 0]
+        ends[is_first] = standings[:, 0]
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
-        from_where = begins[of_partition][back]
-        return _Places(ends[back], *standings[back, 1:].T, *from_where.T)
+        from_where = begins[of_partition[back]]
+        return _Places(ends[back], epochs[back], standings[of_partition[back], 2], *from_where.T)
 
     def _add(self, rows: Columns, topics: _Topics, places: _Places, is_idempotent: Flags) -> None:
         draft, source, count = self._draft, self._frame.source, len(rows)
@@ -216,7 +216,7 @@ class PlainRows:
             last,
             epochs,
             places.end[:count].tolist(),
-            epochs,
+            places.epoch[:count].tolist(),
             self._origins(rows),
             repeat(source, count),
             rows.commit.tolist(),
@@ -232,7 +232,7 @@ class PlainRows:
         made = list(map(_ROW, zip(*fields, strict=True)))
         keys: Iterable[PartitionKey] = zip(numbers, partitions, strict=True)
         ends = dict(zip(keys, (rows.last_offset + 1).tolist(), strict=True))
-        draft.add_plain(made, ends, [made[place] for place in np.flatnonzero(is_idempotent).tolist()])
+        draft.add_plain(made, ends, _chosen(made, places.epoch[:count] < 0), _chosen(made, is_idempotent))
         self.appended += int(rows.records.sum(dtype=np.int64))
 
 
@@ -283,8 +283,9 @@ def _is_free(rows: Columns, topics: _Topics) -> Flags:
 def _continues(rows: Columns, topics: _Topics, places: _Places) -> Flags:
     of_row = topics.of_row[: len(rows)]
     epoch, topic_epoch = rows.epoch, topics.epoch[of_row]
-    owners = (epoch == topic_epoch) | topics.of_kafka[of_row] & (epoch >= places.fence)
-    epochs = owners & (epoch == places.epoch) & (epoch == rows.previous_epoch) & (places.epoch_first < places.end)
+    owners = np.where(topics.of_kafka[of_row], epoch >= places.fence, epoch == topic_epoch)
+    goes_on = (epoch == places.epoch) & (places.epoch_first < places.end) | (places.epoch < 0)
+    epochs = owners & goes_on & (rows.previous_epoch == places.epoch)
     offsets = (rows.previous_end <= places.end) & (places.end <= rows.base_offset)
     found: Flags = epochs & offsets & (places.since <= rows.base_offset)
     return found
@@ -304,6 +305,10 @@ def _batches(rows: Columns) -> list[memoryview]:
     starts = rows.position - rows.data_position
     ends = starts + rows.size
     return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def _chosen(rows: Sequence[Row], flags: Flags) -> list[Row]:
+    return [rows[place] for place in np.flatnonzero(flags).tolist()]
 
 
 def _pairs(keys: Numbers) -> list[PartitionKey]:

@@ -129,10 +129,10 @@ class FrameRows:
         rows = self._frame.rows
         alone = ALONE_MIN
         while place < len(rows):
-            for row in rows[place : place + alone]:
+            until = max(place + alone, plain.next_like(place))
+            for row in rows[place:until]:
                 self.apply(row)
-            plain.look_anew()
-            place, ahead = place + alone, 4 * ALONE_MIN
+            place, ahead = until, 4 * ALONE_MIN
             count = plain.append(place, place + ahead)
             alone = ALONE_MIN if count else 2 * alone
             while count == ahead:

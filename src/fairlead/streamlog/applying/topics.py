@@ -122,6 +122,8 @@ class TopicRows:
         if payload is None or payload.incarnation != named.incarnation:
             self._notes.note_harmed(named)
             return None
+        if payload.home and not self._admission.prefix:
+            return payload
         name = prefixed(self._admission.prefix, payload.name)
         return replace(payload, name=name, home=payload.home or payload.name)
 

@@ -154,9 +154,15 @@ def _has_partition(target: Target, row: Row) -> bool:
     return count > 0
 
 
-def continue_all(target: Continued, ends: Mapping[PartitionKey, int], idempotent: Iterable[Row]) -> None:
+def continue_all(
+    target: Continued, ends: Mapping[PartitionKey, int], first: Iterable[Row], idempotent: Iterable[Row]
+) -> None:
     """What batches do which continue their partitions in the epoch that these have, and are of no transaction: the
-    partitions end there then. `idempotent` are those that name their producer."""
+    partitions end there then. `first` are those whose partitions had no epoch before, `idempotent` those that name
+    their producer."""
+    for row in first:
+        key = row.topic, row.partition
+        target.put_partition(*key, _appended(target, target.partition(*key), row))
     target.extend(ends)
     for row in idempotent:
         _note_producer(target, row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from fairlead.model.names import slice_of
@@ -21,7 +21,9 @@ from fairlead.streamlog.values import (
     PartitionKey,
     PartitionState,
     Standing,
+    Terms,
     Topic,
+    terms_of,
 )
 
 _GONE: Any = object()
@@ -127,6 +129,12 @@ class Overlay:
         number = self._state.number_of_incarnation(incarnation)
         return None if number is None else self.topic(number)
 
+    def terms(self, incarnations: Sequence[bytes]) -> Terms:
+        """What deciding on batches needs of the topics with these incarnation ids."""
+        if not self._topics:
+            return self._state.terms(incarnations)
+        return terms_of([self.by_incarnation(each) for each in incarnations])
+
     def tombstone(self, incarnation: bytes) -> Tombstone | None:
         if incarnation in self._tombstones:
             return self._tombstones[incarnation]
@@ -157,9 +165,11 @@ class Overlay:
         end, epoch, first = self._state.standing(*key)
         return self._ends.get(key, end), epoch, first
 
-    def has_notes(self, incarnation: bytes) -> bool:
-        """Whether a note may stand on a partition of an incarnation."""
-        return incarnation in self._noted or bool(self._state.note_keys(incarnation))
+    def noted(self, incarnations: Sequence[bytes]) -> list[bool]:
+        """Whether a note may stand on a partition of each of these incarnations."""
+        if not self._noted and not self._state.has_notes:
+            return [False] * len(incarnations)
+        return [each in self._noted or bool(self._state.note_keys(each)) for each in incarnations]
 
     def producer(self, number: int, partition: int, producer_id: int) -> ProducerState | None:
         found = self._producers.get((number, partition, producer_id))

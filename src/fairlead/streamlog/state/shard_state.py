@@ -33,6 +33,7 @@ from fairlead.streamlog.values import (
     PartitionKey,
     PartitionState,
     Standing,
+    Terms,
     Topic,
 )
 
@@ -124,6 +125,10 @@ class ShardState:
         """The topic with that incarnation id."""
         number = self._by_incarnation.get(incarnation)
         return None if number is None else self.topic_table.get(number)
+
+    def terms(self, incarnations: Iterable[bytes]) -> Terms:
+        """What deciding on batches needs of the topics with these incarnation ids."""
+        return self.topic_table.terms(list(map(self._by_incarnation.get, incarnations)))
 
     def number_of_incarnation(self, incarnation: bytes) -> int | None:
         """Number of the topic with that incarnation id."""
@@ -234,6 +239,11 @@ class ShardState:
     def note(self, key: NoteKey) -> Note | None:
         """The note that a partition is behind."""
         return self._notes.get(key)
+
+    @property
+    def has_notes(self) -> bool:
+        """Whether a partition is behind, on any link."""
+        return bool(self._notes)
 
     def note_keys(self, incarnation: bytes) -> Collection[NoteKey]:
         """Of the notes on partitions of an incarnation, of all links."""

@@ -8,12 +8,12 @@ entry is kept in arrays; older ones exist only after a change of owner.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from fairlead.streamlog.topic_policy import Life, life_of
-from fairlead.streamlog.values import EMPTY_PARTITION, PartitionState, Since, Topic
+from fairlead.streamlog.values import EMPTY_PARTITION, PartitionState, Since, Terms, Topic
 
 _NO_CONFIGS: Mapping[str, str] = MappingProxyType({})
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -156,6 +156,19 @@ class TopicTable:
             self.since.get(number, ()),
             self.ext.get(number, _NOTHING),
             self.deleted_to.get(number, ()),
+        )
+
+    def terms(self, numbers: Sequence[int | None]) -> Terms:
+        """The part of them that deciding on batches needs."""
+        count, epoch, owners, slot = self.count, self.epoch, self.owners, self.slot
+        known = [-1 if each is None or slot[each] == _NO_SLOT else each for each in numbers]
+        return Terms(
+            known,
+            [0 if each < 0 else count[each] for each in known],
+            [0 if each < 0 else epoch[each] for each in known],
+            [b"" if each < 0 else owners[each] for each in known],
+            [each in self.of_kafka for each in known] if self.of_kafka else [False] * len(known),
+            {each: self.since[each] for each in known if each in self.since} if self.since else {},
         )
 
     def put(self, topic: Topic) -> None:

@@ -212,7 +212,9 @@ class Draft:
         self._add(row)
         return row
 
-    def add_plain(self, rows: Sequence[Row], ends: Mapping[PartitionKey, int], idempotent: Iterable[Row]) -> None:
+    def add_plain(
+        self, rows: Sequence[Row], ends: Mapping[PartitionKey, int], first: Iterable[Row], idempotent: Iterable[Row]
+    ) -> None:
         """Append batches, the next rows of this commit, each of which `add_batch` would take and which do what
         `effects.continue_all` says.
 
@@ -222,7 +224,7 @@ class Draft:
         self.room_for_batches()
         self.batch_bytes += sum([len(row.batch) for row in rows])
         self.rows += rows
-        effects.continue_all(self.state, ends, idempotent)
+        effects.continue_all(self.state, ends, first, idempotent)
 
     def _add(self, row: Row) -> None:
         if row.kind == Kind.BATCH:
