@@ -152,6 +152,8 @@ BARS: tuple[Bar, ...] = (
         peers=("kafka-sink-on-fairlead",),
         about="Spark's own Kafka sink on Fairlead's listener",
     ),
+    _reported("shipping", "*", "records/s"),
+    _reported("shipping", "*", "alert p99 ms"),
     _most("replicator", "rest*", "rest cpu %", 3, about="of one core"),
     _most("replicator", "rest*", "memory MB", 1200),
     _most("replicator", "rest*", "MB/further destination", 50),

@@ -24,6 +24,7 @@ from benchmarks.cases import (
     mirror_exactly_once,
     produce,
     replicator,
+    shipping,
     soak,
     spark_read,
     spark_write,
@@ -64,5 +65,6 @@ ALL: tuple[Case, ...] = (
     fan_out.CASE,
     spark_read.CASE,
     spark_write.CASE,
+    shipping.CASE,
     replicator.CASE,
 )

@@ -1,0 +1,179 @@
+"""Ships in port write containers' readings, a topic a container; the port sends them on to an office and headquarters.
+
+How many records a second come to headquarters until lag grows: the rate is doubled until headquarters is more than a
+second behind when a step ends. And how long an alert takes, from the moment when it was to be written on board to its
+arrival in the port, the office and headquarters, while all ships write at the first rate; the worst of the three is in
+the figures. Each ship, and the port, has a replicator of its own, all on this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.support.sites import Site, sites
+from tests.support.waiting import wait_until
+
+from benchmarks.case import HOME, Case, CheckFailed, Figures, Point
+from benchmarks.cases.replicas import Arrivals
+from benchmarks.load import launch
+from benchmarks.systems.common import create_topics
+
+PORT, OFFICE, HEADQUARTERS = "singapore", "tokyo", "losangeles"
+ASHORE = (PORT, OFFICE, HEADQUARTERS)
+CONTAINERS, ALERTS = "/containers", "/alerts"
+RECORD_BYTES = 250
+"""About that of a reading of the demo."""
+ALERTS_PER_SECOND = 5
+PER_SHIP_MAX = 10_000
+"""Records a second that the load program keeps its pace with."""
+BEHIND_SECONDS = 1.0
+_WAIT_SECONDS = 120
+
+
+class Fleet:
+    """Ships, each with as many containers, linked to the port."""
+
+    def __init__(self, ships: Sequence[Site], ashore: Sequence[Site], containers: int) -> None:
+        self.ships = ships
+        self.ashore = {site.name: site for site in ashore}
+        self._containers = containers
+        self._producers = 0
+        self.written = 0
+
+    def link(self) -> None:
+        """Streams, links, topics; all of it is known at headquarters."""
+        for stream in (CONTAINERS, ALERTS):
+            for site in (*self.ships, self.ashore[PORT]):
+                site.cli("stream", "create", "-path", f"/mapr/{site.name}{stream}")
+            for ship in self.ships:
+                _link(ship, self.ashore[PORT], stream, "-multimaster", "true")
+            for office in (OFFICE, HEADQUARTERS):
+                _link(self.ashore[PORT], self.ashore[office], stream)
+        for number, ship in enumerate(self.ships):
+            create_topics(ship.kafka, [_topic(number, each) for each in range(self._containers)])
+        create_topics(self.ships[0].kafka, [_alerts(name) for name in ASHORE])
+        self.load(self._containers * len(self.ships), 1)
+        for name in ASHORE:
+            wait_until(lambda: self.arrived(name) == self.written, f"every topic is in {name}", _WAIT_SECONDS)  # noqa: B023
+
+    def load(self, rate: float, seconds: float, others: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
+        """All ships write so many records a second together; what the `others`, which run beside it, say."""
+        each = rate / len(self.ships)
+        loads = [self._load(number, each, seconds) for number in range(len(self.ships))]
+        found = launch.go([launch.start("open_loop", arguments) for arguments in (*loads, *others)])
+        self.written += sum(int(said["records"]) for said in found[: len(loads)])
+        self._producers += 1
+        return found[len(loads) :]
+
+    def _load(self, number: int, rate: float, seconds: float) -> dict[str, Any]:
+        return {
+            "bootstrap": self.ships[number].kafka,
+            "topics": {"format": f"{CONTAINERS}:ship{number}-{{:06d}}", "count": self._containers},
+            "rate": rate,
+            "seconds": seconds,
+            "record_bytes": RECORD_BYTES,
+            "producer": self._producers,
+            "linger_ms": 5,
+        }
+
+    def alerts(self, seconds: float) -> list[dict[str, Any]]:
+        """Loads of alerts, one for each cluster ashore, which is where they are read."""
+        common = {"bootstrap": self.ships[0].kafka, "rate": ALERTS_PER_SECOND, "seconds": seconds}
+        return [
+            {**common, "topics": [_alerts(name)], "consume_bootstrap": site.kafka, "fetch_wait_ms": 100}
+            for name, site in self.ashore.items()
+        ]
+
+    def arrived(self, name: str) -> int:
+        """Readings in a cluster ashore."""
+        count = 0
+        for number in range(len(self.ships)):
+            with closing(self._look(name, number)) as look:
+                count += look.count()
+        return count
+
+    def _look(self, name: str, ship: int) -> Arrivals:
+        return Arrivals(self.ashore[name].kafka, lambda each: _topic(ship, each), self._containers)
+
+
+def _link(source: Site, replica: Site, stream: str, *more: str) -> None:
+    pair = ("-path", f"/mapr/{source.name}{stream}", "-replica", f"/mapr/{replica.name}{stream}")
+    source.cli("stream", "replica", "autosetup", *pair, "-useexistingreplica", "true", *more)
+
+
+def _topic(ship: int, container: int) -> str:
+    return f"{CONTAINERS}:ship{ship}-{container:06d}"
+
+
+def _alerts(office: str) -> str:
+    return f"{ALERTS}:for-{office}"
+
+
+@contextmanager
+def fleet(folder: Path, ships: int, containers: int) -> Iterator[Fleet]:
+    """Clusters, linked, which all end."""
+    with ExitStack() as stack:
+        names = [*(f"ship{number}" for number in range(ships)), *ASHORE]
+        started = stack.enter_context(sites(folder, *names))
+        made = Fleet(started[:ships], started[ships:], containers)
+        made.link()
+        yield made
+
+
+def measure(folder: Path, point: Point) -> Figures:
+    """Alerts under the first rate, then doubled rates until lag grows."""
+    settings = point.settings
+    with fleet(folder, settings["ships"], settings["containers"]) as made:
+        said = made.load(settings["rate"], settings["seconds"], made.alerts(settings["seconds"]))
+        alerts = [each["consumed"] for each in said]
+        figures = {f"alert {name} ms": max(each[f"{name}_ms"] for each in alerts) for name in ("p50", "p99", "max")}
+        return {**figures, **_until_lag_grows(made, settings)}
+
+
+def _until_lag_grows(made: Fleet, settings: Any) -> Figures:
+    rate, held, lag = float(settings["rate"]), 0.0, 0.0
+    while rate <= min(PER_SHIP_MAX * len(made.ships), settings["rate max"]):
+        _caught_up(made)
+        made.load(rate, settings["seconds"])
+        behind = (made.written - made.arrived(HEADQUARTERS)) / rate
+        if behind > BEHIND_SECONDS:
+            break
+        rate, held, lag = rate * 2, rate, behind
+    _caught_up(made)
+    return {"records/s": held, "behind s": lag, "records": made.written}
+
+
+def _caught_up(made: Fleet) -> None:
+    """Everywhere ashore is what ships have written, and no more.
+
+    Raises:
+        CheckFailed: it does not come, or there is more.
+    """
+    for name in ASHORE:
+        try:
+            wait_until(lambda: made.arrived(name) >= made.written, f"all is in {name}", _WAIT_SECONDS)  # noqa: B023
+        except TimeoutError as error:
+            raise CheckFailed(str(error)) from error
+        if (found := made.arrived(name)) != made.written:
+            raise CheckFailed(f"{found:,} records in {name} of {made.written:,} that were written")
+
+
+def _point(ships: int, containers: int, rate: int, rate_max: int, seconds: float) -> Point:
+    """`containers` of each ship."""
+    settings = {"ships": ships, "containers": containers, "rate": rate, "rate max": rate_max, "seconds": seconds}
+    return Point(f"{ships}-ship{'s' if ships > 1 else ''}-{ships * containers}-containers", settings)
+
+
+CASE = Case(
+    name="shipping",
+    systems={HOME: measure},
+    points=[
+        _point(1, 100, 500, 64_000, 15),
+        _point(1, 10_000, 500, 64_000, 15),
+        _point(3, 1000, 500, 64_000, 15),
+    ],
+    quick=[_point(1, 20, 200, 200, 3)],
+)
