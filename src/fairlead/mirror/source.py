@@ -77,6 +77,7 @@ class Source:
         self._tracks = Tracks()
         self.groups = GroupSync(
             *(cluster, group, self._origins, self._tracks, destination, options.groups, tally.groups_of(label)),
+            self._find_out,
             countable=options.handler is None,
             checkpoints=aliases.checkpoints_topic if aliases and options.groups.checkpoints else None,
         )
@@ -303,6 +304,26 @@ class Source:
         self._tally.truncated += 1
         copy.skip(at, 0)
         self._carrier.again(copy, at)
+
+    async def _find_out(self) -> bool:
+        """Find out how far partitions are that others carry, and what of them may come again; whether all was found."""
+        found = not self._tracks.dealt or await self._carrier.look()
+        lost = [copy for copy in self.copies.values() if copy.uncertain]
+        if lost:
+            await self._ask_what_comes_again(lost)
+        return found
+
+    async def _ask_what_comes_again(self, lost: Sequence[Standing]) -> None:
+        for copy in lost:
+            copy.uncertain = False  # if one is lost while it is asked, it is asked again
+        try:
+            ends = await self.cluster.offsets([Place(each.part.topic, each.part.partition) for each in lost], LATEST)
+        except BaseException:
+            for copy in lost:
+                copy.uncertain = True
+            raise
+        for copy in lost:
+            self._tracks.comes_again(copy, ends[Place(copy.part.topic, copy.part.partition)])
 
     # ------------------------------------------------------------ positions
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Iterable
+from functools import partial
 
 import pytest
 from tests.mirror.fake import FakeCluster
+from tests.mirror.joined import Attempt, JoinedEngine
 from tests.mirror.world import World
 from tests.support.waiting import until
 
@@ -283,19 +285,6 @@ def _unread(world: World, group: str) -> set[bytes | None]:
     }
 
 
-@pytest.mark.parametrize("world", ["workers"], indirect=True)
-async def test_where_keys_choose_and_other_processes_carry_groups_stay_where_they_are(world: World) -> None:
-    """What all of them have sent at one moment, nobody knows."""
-    world.a.make("t", 2)
-    world.b.make("t", 3)
-    world.a.put("t", 0, numbers(0, 9))
-    commit(world.a, "g1", 9)
-    mirror = await world.once()
-    assert "g1" not in world.b.group_offsets
-    assert mirror.tally.groups["a"].unknown == 1
-
-
-@pytest.mark.parametrize("world", ["local"], indirect=True)
 async def test_where_keys_choose_other_partitions_nothing_is_skipped(world: World) -> None:
     """A group that has read everything is at the end everywhere; one that is behind reads a little again."""
     world.a.make("t", 2)
@@ -319,6 +308,34 @@ async def test_where_keys_choose_other_partitions_nothing_is_skipped(world: Worl
     assert behind >= {value for value in everything if _place(value) >= 12 + _partition(value)}
     assert len(behind) <= 4 * 10
     assert _unread(world, "half") >= {value for value in everything if _partition(value) == 0}
+
+
+@pytest.mark.parametrize("world", ["workers"], indirect=True)
+async def test_where_keys_choose_a_group_gets_to_the_end_after_workers_have_died(world: World) -> None:
+    """Of two, which carry a partition each or both. What they had sent and not told comes again, and is read again."""
+    world.a.make("t", 2)
+    world.b.make("t", 3)
+    async with world.running(streams=2):
+        for turn in range(3):
+            for partition in range(2):
+                for number in range(5):
+                    world.a.put("t", partition, [b"%d-%d-%d" % (turn, partition, number)], key=b"%d" % number)
+            await until(lambda turn=turn: len(_all_values(world)) == (turn + 1) * 10)  # type: ignore[misc]
+            for partition in range(2):
+                commit(world.a, "all", (turn + 1) * 5, Place("t", partition))
+            await until(lambda: not _unread(world, "all"))
+            assert world.engine is not None
+            for worker, attempt in list(world.engine.attempts.items()):
+                attempt.kill("sink")
+                await until(partial(_is_replaced, world.engine, worker, attempt))
+
+
+def _is_replaced(engine: JoinedEngine, worker: int, attempt: Attempt) -> bool:
+    return engine.attempts[worker] is not attempt
+
+
+def _all_values(world: World) -> set[bytes | None]:
+    return {value for number in range(3) for value in world.b.values("t", number)}
 
 
 def _place(value: bytes) -> int:

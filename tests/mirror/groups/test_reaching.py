@@ -62,7 +62,7 @@ class Rig:
             standing = Standing(part, topic, begin, Tally(), lambda standing: None, 10)
             standing.frontier = 0
             self.tracks.begin(standing, self.route, self._book(part), {Place(topic, 0): AT})
-        self.tracks.remember_now()
+        self.tracks.remember(self.tracks.ends_now())
 
     def _book(self, part: Part) -> Book:
         return read_book([block_record(part, 0, [Segment(0, 0, 2, 0)])], "books")

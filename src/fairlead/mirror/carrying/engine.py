@@ -115,6 +115,11 @@ class Carrier(Protocol):
         """Hand nothing on until it is told to go on; what is under way is acknowledged."""
         ...
 
+    async def look(self) -> bool:
+        """Find out how far partitions are whose records the key deals (`Standing.frontier`, `ends`); whether it was, of
+        all of them."""
+        ...
+
     async def leave(self, standing: Standing) -> None:
         """Remove it, and wait until it says how far it has come and what is under way."""
         ...

@@ -92,6 +92,10 @@ class LocalCarrier:
         for stream in self._streams:
             stream.pause(paused)
 
+    async def look(self) -> bool:
+        """It is known all the time."""
+        return True
+
     async def leave(self, standing: Standing) -> None:
         self.remove(standing)
 

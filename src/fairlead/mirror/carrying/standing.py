@@ -48,6 +48,8 @@ class Standing:
         """Nothing at or behind this offset was sent yet; None: another process knows."""
         self.resumed: Resumed | None = None
         """How a process of before had left it."""
+        self.uncertain = False
+        """Who carried it may have sent more than anybody knows."""
         self.ends: dict[int, int] = {}
         """Where partitions of the destination end at least, as far as answers to this one's batches have told; only
         where the key chooses among them. Whoever wants both reads these before `frontier`."""

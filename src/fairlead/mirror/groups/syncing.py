@@ -8,7 +8,7 @@ there has its own place from then on. Offsets of topics that are not mirrored ar
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from fairlead.mirror.books.origins import Origins
@@ -40,11 +40,13 @@ class GroupSync:
         destination: Destination,
         options: GroupOptions,
         tally: GroupTally,
+        look: Callable[[], Awaitable[bool]],
         *,
         countable: bool = True,
         checkpoints: str | None = None,
     ) -> None:
-        """`checkpoints`: the topic for them, if they are wanted."""
+        """`look` finds out how far partitions are that others carry, and says whether it was, of all; `checkpoints` is
+        the topic for them, if they are wanted."""
         self.told: Callable[[str], None] = lambda line: None
         """Hears once of each group whose offsets cannot be read or written."""
         self._cluster = cluster
@@ -53,6 +55,7 @@ class GroupSync:
         self._destination = destination
         self._options = options
         self._tally = tally
+        self._look = look
         self._checkpoints = checkpoints
         self._reaching = Reaching(cluster, destination.cluster, origins, tracks, countable=countable)
         self._written: dict[tuple[str, Place], int] = {}
@@ -84,7 +87,7 @@ class GroupSync:
         Raises:
             TryAgain; BadRequest: groups cannot be listed, or a book at the source cannot be read.
         """
-        self._tracks.remember_now()
+        await self._remember()
         groups = await self.matching()
         commits: dict[str, Mapping[Place, Commit]] = {}
         for name, found in (await self._cluster.commits_of(groups)).items():
@@ -99,6 +102,13 @@ class GroupSync:
             await self._point(self._checkpoints, reach)
         if self._options.sync:
             await self._move_all(reach)
+
+    async def _remember(self) -> None:
+        """This moment: how far the destination is, and then how far the source is."""
+        if await self._look():
+            ends = self._tracks.ends_now()
+            if not ends or await self._look():
+                self._tracks.remember(ends)
 
     def _tell(self, group: str, error: FairleadError) -> None:
         line = f"group {group}: {error}"

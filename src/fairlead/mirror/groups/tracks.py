@@ -58,22 +58,30 @@ class DealtTopic:
     again: dict[int, int] = field(default_factory=dict)
     """Up to where partitions may have been sent by a process of before, which did not record it."""
 
-    def now(self) -> Barrier | None:
-        """This moment. Ends are looked at before frontiers; None: a partition is not carried, or not all of it is sent
-        that a process of before may have sent."""
-        if any(self.parts[number].position.offset < end for number, end in self.again.items()):
-            return None
-        if any(standing.frontier is None for standing in self.parts.values()):
-            return None
+    def ends_now(self) -> Mapping[int, int]:
+        """Where the partitions at the destination end at least."""
         ends = dict(self.ends)
         for standing in self.parts.values():
             for number, end in standing.ends.items():
                 ends[number] = max(ends.get(number, 0), end)
+        return ends
+
+    def moment(self, ends: Mapping[int, int]) -> Barrier | None:
+        """A moment with these ends, which were looked at before the frontiers that are known now; None: a partition is
+        not carried, or not all of it is sent that a process of before may have sent."""
+        if any(self.parts[number].position.offset < end for number, end in self.again.items()):
+            return None
+        if any(standing.frontier is None or standing.uncertain for standing in self.parts.values()):
+            return None
         count = max(self.parts, default=-1) + 1
         if len(self.parts) < count or not ends:
             return None
         frontiers = tuple(self.parts[number].frontier or 0 for number in range(count))
         return Barrier(frontiers, tuple(ends.get(number, 0) for number in range(max(ends) + 1)))
+
+
+Ends = Mapping[str, tuple[DealtTopic, Mapping[int, int]]]
+"""By the topic at the source: ends of the partitions at the destination."""
 
 
 def anchor_in(track: Track, offset: int) -> Anchor | None:
@@ -159,12 +167,24 @@ class Tracks:
                     track.history.add(segment)
                     self._changed.add(place)
 
-    def remember_now(self) -> None:
-        """A moment of each topic that is dealt by key."""
-        for topic in self.dealt.values():
-            barrier = topic.now()
+    def ends_now(self) -> Ends:
+        """Where topics end at the destination that are dealt by key."""
+        return {name: (topic, topic.ends_now()) for name, topic in self.dealt.items()}
+
+    def remember(self, ends: Ends) -> None:
+        """A moment of each topic that is dealt by key; all that is known of frontiers was found out after `ends`."""
+        for name, (topic, its) in ends.items():
+            barrier = topic.moment(its) if self.dealt.get(name) is topic else None
             if barrier is not None:
                 topic.barriers.add(barrier)
+
+    def comes_again(self, standing: Standing, end: int) -> None:
+        """Who carried it before may have sent it up to `end`, where the source ends, without having told it."""
+        if standing.resumed is not None:
+            standing.resumed = standing.resumed._replace(end=max(standing.resumed.end, end))
+        topic = self.dealt.get(standing.part.topic)
+        if topic is not None and topic.parts.get(standing.part.partition) is standing:
+            topic.again[standing.part.partition] = end
 
     def take_news(self) -> News:
         """What the books lack, which the caller writes."""

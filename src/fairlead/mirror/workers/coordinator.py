@@ -36,6 +36,8 @@ from fairlead.mirror.workers.messages import (
     Entered,
     Failed,
     Hello,
+    Look,
+    Looked,
     Pause,
     Progress,
     Reached,
@@ -51,6 +53,8 @@ from fairlead.model.errors import BadRequest, Fenced, InvalidValue
 from fairlead.process.control_secret import HEADER
 
 NOBODY: Final = "the workers, which begin"
+LOOK_SECONDS: Final = 5.0
+"""So long is it waited for what a sink says of itself; one that stands still does not hold up who asks."""
 
 
 class Coordinator:
@@ -143,6 +147,16 @@ class Coordinator:
             away = f"the destination: {there}"
         return away
 
+    async def look(self, source: int) -> bool:
+        """Have all sinks say how far partitions of that source are whose records the key deals; whether all have."""
+        holders = [slot.holder for slot in self._slots if slot.holder is not None]
+        sinks = [holder.sink for holder in holders if holder.sink is not None]
+        numbers = [(sink, next(self._numbers)) for sink in sinks]
+        answers = [sink.ask(number, Look(number, source)) for sink, number in numbers]
+        if answers:
+            await asyncio.wait(answers, timeout=LOOK_SECONDS)
+        return len(sinks) == len(holders) and all(each.done() and not each.cancelled() for each in answers)
+
     async def drain(self) -> None:
         """End all tasks in order, and wait until they have."""
         for slot in self._slots:
@@ -178,7 +192,7 @@ class Coordinator:
         for number in pair.numbers:
             standing = self._by_number.pop(number)
             if standing.number == number:
-                standing.nobody_has_it()
+                standing.nobody_has_it(in_order=not pair.broken)
 
     # ------------------------------------------------------------ connections
 
@@ -203,6 +217,7 @@ class Coordinator:
                 while True:
                     self._heard(pair, line, await line.receive())
             finally:
+                line.ended()
                 slot.gone(hello.attempt, line)
                 self._changed.set()
         except ConnectionClosed:
@@ -225,6 +240,9 @@ class Coordinator:
             standing = self._by_number.get(message.number)
             if standing is not None and standing.number == message.number and standing.carried:
                 self.work.spawn(standing.carrier.settle(standing, message))
+        elif isinstance(message, Looked):
+            self._looked(message)
+            line.answered(message.number)
         elif isinstance(message, Confirm):
             self.work.spawn(self._confirm(line, message))
         elif isinstance(message, Failed):
@@ -246,6 +264,12 @@ class Coordinator:
         if reached and pair.reader is not None:
             pair.reader.send(Credit(reached))
         self._any_carrier.count(progress)
+
+    def _looked(self, looked: Looked) -> None:
+        for each in looked.parts:
+            standing = self._by_number.get(each.number)
+            if standing is not None and standing.number == each.number:
+                standing.frontier, standing.ends = each.frontier, dict(each.ends)
 
     @property
     def _any_carrier(self) -> RemoteCarrier:

@@ -19,7 +19,7 @@ from fairlead.mirror.exactly.lanes import Lanes
 from fairlead.mirror.lanes import Part
 from fairlead.mirror.ports import Answer, Cluster, Feed, Place
 from fairlead.mirror.report import Tally
-from fairlead.mirror.workers.messages import PartProgress, Worry
+from fairlead.mirror.workers.messages import Dealt, PartProgress, Worry
 from fairlead.mirror.workers.opening import opened
 from fairlead.mirror.workers.row_feed import RowFeed
 from fairlead.mirror.workers.rows import Close, Open, Row
@@ -58,6 +58,8 @@ class Delivery:
         """To be given again, which is not told yet."""
         self._of_part: dict[Part, Standing] = {}
         """The newest of each."""
+        self._by_key: set[Standing] = set()
+        """Whose records the key deals."""
         self._held: dict[int, list[Row]] = {}
         """Rows of partitions whose lane is being opened."""
         self._void: dict[int, PartProgress] = {}
@@ -123,6 +125,8 @@ class Delivery:
         standing = self._carrier.take(row.load)
         self._numbers[standing] = row.number
         self._standings[row.number] = self._of_part[row.load.part] = standing
+        if row.load.route.by_key:
+            self._by_key.add(standing)
         return standing
 
     async def _open_in_lane(self, row: Open, lanes: Lanes) -> None:
@@ -182,8 +186,17 @@ class Delivery:
     def _forget(self, standing: Standing) -> None:
         del self._standings[self._numbers.pop(standing)]
         self._closed.discard(standing)
+        self._by_key.discard(standing)
         if self._of_part[standing.part] is standing:
             del self._of_part[standing.part]
+
+    def dealt(self) -> tuple[Dealt, ...]:
+        """How far partitions are whose records the key deals."""
+        return tuple(
+            Dealt(self._numbers[each], each.frontier, dict(each.ends))
+            for each in self._by_key
+            if each.frontier is not None
+        )
 
     async def drain(self) -> None:
         """Wait until what is under way is acknowledged; `run` was cancelled."""

@@ -20,6 +20,8 @@ class Line:
         self.said_bye = False
         self.down: dict[int | None, str | None] = {}
         """What the process waits for, by source; None: the destination."""
+        self.asked: dict[int, asyncio.Future[None]] = {}
+        """Questions without an answer, by number."""
         self._socket = socket
         self._says = says
         self._hears = hears
@@ -38,6 +40,23 @@ class Line:
         with suppress(ConnectionClosed):
             while True:
                 await self._socket.send(await self._outbox.get())
+
+    def ask(self, number: int, question: object) -> asyncio.Future[None]:
+        """Say it; the future is done with the answer, or cancelled if none will come."""
+        answer = self.asked[number] = asyncio.get_running_loop().create_future()
+        self.send(question)
+        return answer
+
+    def answered(self, number: int) -> None:
+        """The answer to that question has come."""
+        answer = self.asked.pop(number, None)
+        if answer is not None and not answer.done():
+            answer.set_result(None)
+
+    def ended(self) -> None:
+        """Nothing more comes."""
+        for answer in self.asked.values():
+            answer.cancel()
 
     def cut(self) -> None:
         """End the connection at once."""

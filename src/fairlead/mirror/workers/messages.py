@@ -185,6 +185,34 @@ class Entered:
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """How far are partitions of that source whose records the key deals? Asked under a number."""
+
+    number: int
+    source: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dealt:
+    """Of one of them."""
+
+    number: int
+    """Of the partition."""
+    frontier: int
+    """Nothing at or behind this offset was sent yet."""
+    ends: Mapping[int, int]
+    """Where partitions of the destination end at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The answer, of all of them that this worker has; under number 0 its last word, once it sends no more."""
+
+    number: int
+    parts: tuple[Dealt, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Confirm:
     """Transactions were fenced: may this worker go on? Asked under a number."""
 
@@ -236,6 +264,7 @@ SINK_SAYS: Final = kinds_of(
         "progress": Progress,
         "worry": Worry,
         "enter": Enter,
+        "looked": Looked,
         "confirm": Confirm,
         "failed": Failed,
         "broken": Broken,
@@ -244,7 +273,7 @@ SINK_SAYS: Final = kinds_of(
     }
 )
 SINK_HEARS: Final = kinds_of(
-    {"setup": Setup, "entered": Entered, "confirmed": Confirmed, "pause": Pause, "withdraw": Withdraw}
+    {"setup": Setup, "look": Look, "entered": Entered, "confirmed": Confirmed, "pause": Pause, "withdraw": Withdraw}
 )
 
 

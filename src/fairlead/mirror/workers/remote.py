@@ -26,6 +26,10 @@ class Gives(Protocol):
         """Nothing more of it is to be fetched."""
         ...
 
+    async def look(self, source: int) -> bool:
+        """Have workers say how far partitions are whose records the key deals; whether all have."""
+        ...
+
     def pause(self, source: int, paused: bool) -> None:
         """Have nothing of it handed on until it is to go on."""
         ...
@@ -88,16 +92,19 @@ class RemoteStanding(Standing):
     def held(self, number: int) -> None:
         """A worker has it."""
         self.number = number
+        self.frontier = None
         self._free.clear()
 
     async def until_free(self) -> None:
         """Wait until no worker fetches it."""
         await self._free.wait()
 
-    def nobody_has_it(self) -> None:
-        """Its worker is gone: what was under way is not."""
+    def nobody_has_it(self, *, in_order: bool) -> None:
+        """Its worker is gone, `in_order` or not: what was under way is not."""
         if self.number is not None:
             self.begun_again()
+        if not in_order or (self._load.route.by_key and self.frontier != self.position.offset):
+            self.frontier, self.uncertain = None, True
         self.number = None
         self.records_under_way = self.bytes_under_way = 0
         self._free.set()
@@ -154,6 +161,9 @@ class RemoteCarrier:
 
     def pause(self, paused: bool) -> None:
         self._gives.pause(self.source, paused)
+
+    async def look(self) -> bool:
+        return await self._gives.look(self.source)
 
     async def leave(self, standing: Standing) -> None:
         assert isinstance(standing, RemoteStanding)

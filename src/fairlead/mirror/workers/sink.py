@@ -30,6 +30,8 @@ from fairlead.mirror.workers.messages import (
     Entered,
     Failed,
     Hello,
+    Look,
+    Looked,
     Pause,
     Progress,
     Setup,
@@ -126,6 +128,8 @@ class Sink:
             part.cancel()
         await asyncio.gather(*parts, return_exceptions=True)
         await self._say_progress(control)
+        for delivery in self._deliveries.values():
+            await control.send(Looked(0, delivery.dealt()))
         await control.send(Bye())
 
     async def _drain(self) -> None:
@@ -146,6 +150,9 @@ class Sink:
             message = await control.receive()
             if isinstance(message, Setup):
                 self._set_up(message)
+            elif isinstance(message, Look):
+                delivery = self._deliveries.get(message.source)
+                await control.send(Looked(message.number, () if delivery is None else delivery.dealt()))
             elif isinstance(message, Pause):
                 self._delivery(message.source).pause(message.paused)
             elif isinstance(message, Entered):
