@@ -8,7 +8,7 @@ CASE ?=
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo demo-failover demo-mirror demo-plants test test-alone test-with-others test-fast test-fast-one-half test-fast-other-half check \
+.PHONY: help setup java demo demo-failover demo-mirror demo-plants demo-shipping test test-alone test-with-others test-fast test-fast-one-half test-fast-other-half check \
 	format simulate crash soak format-fixture interop bench bench-quick clean
 
 help: ## every target
@@ -36,6 +36,10 @@ demo-mirror: setup java ## two clusters of Apache Kafka mirrored to Fairlead; th
 demo-plants: setup java ## plants on two continents, read by one Spark query on a third; Spark is killed and catches up
 	$(BIN)/python -m pip install --quiet --group charts
 	$(BIN)/python -m examples.plants.demo
+
+demo-shipping: setup java ## ducks from Tokyo to London and Sydney: five offices, two ships, two other companies
+	$(BIN)/python -m pip install --quiet --group charts
+	$(BIN)/python -m examples.shipping.demo
 
 test: setup java ## sets up what the tests need and runs them all; PYTEST_ARGS="-k name" some
 	scripts/interop-setup

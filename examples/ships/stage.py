@@ -73,9 +73,13 @@ class Stage:
         """A line of the story, with its time."""
         self._console.print(f"\n{self.seconds:3.0f} s  {what}", style="cyan", highlight=False, soft_wrap=True)
 
-    def run(self, *arguments: str) -> str:
-        """Show a command, run it, and give what it printed."""
-        return command(self._sites, self._console, *arguments)
+    def note(self, what: str) -> None:
+        """A line between those of the story."""
+        self._console.print(what, highlight=False, soft_wrap=True)
+
+    def run(self, *arguments: str, shown: str | None = None) -> str:
+        """Show a command, shorter if that is given, run it, and give what it printed."""
+        return command(self._sites, self._console, *arguments, shown=shown)
 
     def until(self, what: str, done: Callable[[], bool], *, fails: bool = True) -> None:
         """Wait while all clusters run; if it does not happen in time, that is a failure, or left to a claim.

@@ -1,0 +1,104 @@
+"""Stage C: containers go overboard in Sydney; who has to know knows within seconds; and what is left is unloaded."""
+
+from __future__ import annotations
+
+import time
+
+from examples.shipping import routes
+from examples.shipping.acts import singapore, tokyo
+from examples.shipping.cargo import Container
+from examples.shipping.fleet import ALERTS, BLUE, FIRST_SHIP, OFFICES, RED, YELLOW, links_of_call
+from examples.shipping.lookout import Alert, Lookout, delays
+from examples.shipping.pipelines.lost import SILENT_AFTER, lost_containers
+from examples.shipping.pipelines.readings import readings
+from examples.shipping.play import Play, after, voyage
+from examples.shipping.sensors import Where
+from examples.ships.sites import SiteFailed
+from pyspark.sql.streaming.query import StreamingQuery
+
+PORT = "sydney"
+HOURS = 240
+EVERY = 6
+ARRIVED_MS = after(singapore.SAILS_MS, HOURS)
+OVERBOARD = 3
+ALERTED_WITHIN_SECONDS = 30
+"""On a machine that does nothing else it is a few."""
+
+
+def play_it(play: Play) -> None:
+    """From Singapore to the quay in Sydney."""
+    play.chapter("C: Sydney")
+    since_ms = int(time.time() * 1000)
+    play.stage.say("on board a Spark query watches over the containers: tilt, hits, water, silence")
+    analysts, ship = play.analysts(), play.at[FIRST_SHIP]
+    heard = readings(analysts.following(ship, BLUE, RED, YELLOW, since_ms=since_ms))
+    query = analysts.write("lost", lost_containers(heard), ship, ALERTS, tokyo.LOST, "container")
+    way = voyage(FIRST_SHIP, singapore.PORT, PORT, singapore.SAILS_MS, HOURS)
+    play.stage.say(f"{FIRST_SHIP} sails for Sydney, {HOURS} hours")
+    play.sails(way, singapore.PORT, EVERY)
+    play.docks(way[-1])
+    play.in_step()
+    lookouts = {office: Lookout(play.at[office].kafka, f"{ALERTS}:{tokyo.LOST}") for office in OFFICES}
+    try:
+        gone = _overboard(play, query, lookouts)
+    finally:
+        for lookout in lookouts.values():
+            lookout.stop()
+        query.stop()
+    play.world.moved(gone, FIRST_SHIP, PORT, "lost")
+    play.checks(FIRST_SHIP, PORT, after(ARRIVED_MS, 4), "losangeles", ["tokyo", "singapore", PORT])
+    _unload(play)
+
+
+def _overboard(play: Play, query: StreamingQuery, lookouts: dict[str, Lookout]) -> list[Container]:
+    """Three slip off the deck; later a sensor dies. Those that are gone."""
+    here = Where(FIRST_SHIP, *routes.PORTS[PORT], after(ARRIVED_MS, 1))
+    play.world.listen(here, everything=True)
+    play.in_step()
+    query.processAllAvailable()
+    calm = {alert for lookout in lookouts.values() for alert in lookout.seen}
+    gone = play.world.at(FIRST_SHIP, PORT, "ducks")[:OVERBOARD]
+    play.stage.say(f"{', '.join(each.number for each in gone)} slip off the deck")
+    for container in gone:
+        play.world.falls(container, here)
+    expected = {(each.number, "overboard") for each in gone}
+    _seen(play, query, lookouts, expected)
+    dead = play.world.at(FIRST_SHIP, PORT, "tuna")[0]
+    play.stage.say(f"the sensor of {dead.number} falls silent, and its neighbours do not")
+    for _ in range(SILENT_AFTER):
+        play.world.listen(here, everything=True, silent=[dead.number])
+    silent = {(dead.number, "silent")}
+    _seen(play, query, lookouts, silent)
+    seen = {office: dict(lookout.seen) for office, lookout in lookouts.items()}
+    told = set().union(*seen.values())
+    found = delays(seen, expected)
+    play.map()
+    play.stage.claim(
+        "containers overboard are known in every port and at headquarters within seconds",
+        all(expected <= each.keys() for each in seen.values()) and found.most < ALERTED_WITHIN_SECONDS,
+        f"{len(expected)} alerts × {len(seen)} offices: p99 {found.p99:.1f} s, maximum {found.most:.1f} s",
+    )
+    play.stage.claim(
+        "a silent sensor is told, nothing else is, and everything once",
+        told == expected | silent and not calm and not any(lookout.twice for lookout in lookouts.values()),
+        f"{len(told)} alerts, none of them at sea; silence after {delays(seen, silent).most:.1f} s",
+    )
+    play.stage.say("the mate finds that container where it stands, and gives its sensor a new battery")
+    return gone
+
+
+def _seen(play: Play, query: StreamingQuery, lookouts: dict[str, Lookout], alerts: set[Alert]) -> None:
+    def everywhere() -> bool:
+        if (error := query.exception()) is not None:
+            raise SiteFailed(f"Spark: {error}")
+        return all(alerts <= lookout.seen.keys() for lookout in lookouts.values())
+
+    play.stage.until("the alert is everywhere", everywhere)
+
+
+def _unload(play: Play) -> None:
+    play.stage.say("what is left goes ashore")
+    play.unloads(play.world.at(FIRST_SHIP), FIRST_SHIP, PORT)
+    play.world.listen(Where(PORT, *routes.PORTS[PORT], after(ARRIVED_MS, 8)), everything=True)
+    play.harbour.in_step(links_of_call(FIRST_SHIP, PORT), "ship and port are in step")
+    play.in_step()
