@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from examples import query_moves
 from examples.mirror.clusters import property_file
 from examples.plants import queries
 from examples.plants.metrics import PLANTS, PREFIX, STREAM, Made, Reading, readings, topic_of
@@ -139,6 +140,36 @@ def test_records_come_into_a_dataframe_and_answers_go_back(pair: Pair) -> None:
     assert {"ever-given 13.4", "emma 7.0"} <= set(printed)
     found = {line.split()[-1] for line in consumed(pair.here, "/default:fastest")}
     assert {'{"knots":13.4}', '{"knots":7.0}'} <= found
+
+
+@pytest.mark.usefixtures("replicated")
+def test_a_query_goes_on_at_another_site(pair: Pair, spark: SparkSession, tmp_path: Path) -> None:
+    """Behind what it has written, also of a topic that is new there; each record of both topics is written once."""
+    tables = [str(tmp_path / "0"), str(tmp_path / "1")]
+    produce(pair.here, "/activity:moving", *(b"%d" % number for number in range(10)))
+    query_moves.follow(spark, pair.here.url, "/activity", tables[0])
+    produce(pair.here, "/activity:moving", b"10", b"11")
+    query_moves.follow(spark, pair.here.url, "/activity", tables[0])
+    produce(pair.here, "/activity:moving", b"12", b"13")
+    produce(pair.here, "/activity:new", b"first")
+    expected = {topic: consumed(pair.here, f"/activity:{topic}") for topic in ("moving", "new")}
+    wait_until(
+        lambda: expected == {topic: consumed(pair.there, f"/activity:{topic}") for topic in expected},
+        "all records have arrived",
+    )
+    query_moves.follow(
+        spark, pair.there.url, "/activity", tables[1], query_moves.next_offsets(spark.read.parquet(tables[0]))
+    )
+    places = "concat_ws(' ', partition, offset, value) AS line"
+    there = spark.read.parquet(tables[1]).selectExpr("topic", places).collect()
+    assert {(row.topic, row.line) for row in there} == {
+        ("moving", "0 12 12"),
+        ("moving", "0 13 13"),
+        ("new", "0 0 first"),
+    }
+    rows = spark.read.parquet(*tables).where("topic IN ('moving', 'new')").selectExpr("topic", places).collect()
+    assert sorted(row.line for row in rows if row.topic == "moving") == sorted(expected["moving"])
+    assert len(rows) == 15
 
 
 def test_a_mirror_sends_faults_alone(pair: Pair) -> None:
