@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.interop.kafka_pair import KafkaPair
 from tests.support.broker import run_broker
-from tests.support.mirrors import MirrorProcess, count, make_topic, mirroring, produce, properties
+from tests.support.mirrors import MirrorProcess, count, load, make_topic, mirroring, produce, properties
 from tests.support.records import Content, Place, read_all
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
@@ -133,7 +130,7 @@ def test_a_mirror_that_is_killed_at_random_moments_loses_nothing(pair: KafkaPair
     source, target = pair.source.bootstrap, pair.target.bootstrap
     make_topic(source, "killed-at-random", 3)
     choose, kills, doubles, at_risk = random.Random(14), 3, 0, 0
-    with _load(source, "killed-at-random", 3) as written:
+    with load(source, "killed-at-random", 3) as written:
         for _ in range(kills):
             before = count(target, "killed-at-random")
             with mirroring(tmp_path, *options(tmp_path, source, target, "killed-at-random")) as mirror:
@@ -161,38 +158,13 @@ def _steps_back(values: list[int]) -> int:
     return sum(other <= one for one, other in pairwise(values))
 
 
-@contextmanager
-def _load(bootstrap: str, topic: str, partitions: int) -> Iterator[list[int]]:
-    """Records with running numbers to each partition until the block ends; how many there are then."""
-    ended = threading.Event()
-    written = [0] * partitions
-
-    def write() -> None:
-        producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})
-        while not ended.is_set():
-            for partition in range(partitions):
-                for _ in range(20):
-                    producer.produce(topic, b"%d" % written[partition], partition=partition)
-                    written[partition] += 1
-            producer.poll(0.02)
-        assert producer.flush(WAIT_SECONDS) == 0
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        yield written
-    finally:
-        ended.set()
-        thread.join()
-
-
 @of_every_engine
 def test_a_destination_that_restarts_loses_and_doubles_nothing(pair: KafkaPair, tmp_path: Path, engine: str) -> None:
     """The mirror waits for it, and sends again what had no answer; the producer's sequences keep doubles out."""
     source, target = pair.source.bootstrap, pair.target.bootstrap
     topic = make_topic(source, f"restarts-{engine}", 2)
     with mirroring(tmp_path, *options(tmp_path, source, target, topic, "--engine", engine)) as mirror:
-        with _load(source, topic, 2) as written:
+        with load(source, topic, 2) as written:
             wait_until(lambda: count(target, topic) > 0, "it mirrors")
             pair.target.restart()
         wait_until(lambda: count(target, topic) >= sum(written), "all is mirrored")

@@ -7,9 +7,8 @@ from __future__ import annotations
 import os
 import random
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from itertools import count as counting
@@ -17,13 +16,12 @@ from pathlib import Path
 
 import pytest
 from benchmarks.systems.kafka import Kafka
-from confluent_kafka import Producer
 
 from tests.interop.kafka_pair import KafkaPair
-from tests.support.mirrors import MirrorProcess, count, make_topic, mirroring, produce, properties
+from tests.support.mirrors import MirrorProcess, count, load, make_topic, mirroring, produce, properties
 from tests.support.records import read_all
 from tests.support.sites import children, command_of, descendants, kill_pid
-from tests.support.waiting import WAIT_SECONDS, wait_until
+from tests.support.waiting import wait_until
 
 ROUNDS = int(os.environ.get("FAIRLEAD_TEST_ROUNDS", "4"))
 SEED = int(os.environ.get("FAIRLEAD_TEST_SEED", "14"))
@@ -76,31 +74,6 @@ def has_come(bootstrap: str, topic: str, before: int) -> bool:
     return count(bootstrap, topic) > before
 
 
-@contextmanager
-def load(bootstrap: str, topic: str) -> Iterator[list[int]]:
-    """Running numbers to each partition until the block ends; how many there are then."""
-    ended = threading.Event()
-    written = [0] * PARTITIONS
-
-    def write() -> None:
-        producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})
-        while not ended.is_set():
-            for partition in range(PARTITIONS):
-                for _ in range(20):
-                    producer.produce(topic, b"%d" % written[partition], partition=partition)
-                    written[partition] += 1
-            producer.poll(0.02)
-        assert producer.flush(WAIT_SECONDS) == 0
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        yield written
-    finally:
-        ended.set()
-        thread.join()
-
-
 def test_a_mirror_that_is_killed_again_and_again_doubles_nothing(
     pair: KafkaPair, target: Kafka, topic: str, tmp_path: Path
 ) -> None:
@@ -108,7 +81,7 @@ def test_a_mirror_that_is_killed_again_and_again_doubles_nothing(
     source = pair.source.bootstrap
     choose = random.Random(SEED)
     arguments = options(tmp_path, source, target.bootstrap, topic)
-    with load(source, topic) as written:
+    with load(source, topic, PARTITIONS) as written:
         for _ in range(ROUNDS):
             before = count(target.bootstrap, topic)
             with mirroring(tmp_path, *arguments) as mirror:
@@ -150,7 +123,7 @@ def test_a_zombie_commits_nothing(pair: KafkaPair, target: Kafka, topic: str, tm
     for name in ("zombie", "heir"):
         (tmp_path / name).mkdir()
     arguments = options(tmp_path, source, target.bootstrap, topic)
-    with load(source, topic) as written, mirroring(tmp_path / "zombie", *arguments) as zombie:
+    with load(source, topic, PARTITIONS) as written, mirroring(tmp_path / "zombie", *arguments) as zombie:
         wait_until(partial(has_come, target.bootstrap, topic, 0), "it mirrors")
         zombie.process.send_signal(signal.SIGSTOP)
         with mirroring(tmp_path / "heir", *arguments, "--takeover") as heir:
@@ -170,7 +143,7 @@ def test_a_destination_that_restarts_in_the_middle_doubles_nothing(
     source = pair.source.bootstrap
     arguments = options(tmp_path, source, target.bootstrap, topic)
     with mirroring(tmp_path, *arguments) as mirror:
-        with load(source, topic) as written:
+        with load(source, topic, PARTITIONS) as written:
             wait_until(partial(has_come, target.bootstrap, topic, 0), "it mirrors")
             target.restart()
             wait_until(partial(has_come, target.bootstrap, topic, count(target.bootstrap, topic)), "it goes on")
@@ -185,7 +158,7 @@ def test_a_transaction_that_takes_too_long_is_told_and_mirrored_again(
     """Paused for longer than it may take; nobody else has taken over, so the mirror goes on."""
     source = pair.source.bootstrap
     arguments = options(tmp_path, source, target.bootstrap, topic, transaction_timeout_ms="500")
-    with load(source, topic) as written, mirroring(tmp_path, *arguments) as mirror:
+    with load(source, topic, PARTITIONS) as written, mirroring(tmp_path, *arguments) as mirror:
         for _ in range(3):
             wait_until(partial(has_come, target.bootstrap, topic, count(target.bootstrap, topic)), "it mirrors")
             mirror.process.send_signal(signal.SIGSTOP)
@@ -235,17 +208,15 @@ def goes_on(bootstrap: str, topic: str) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "victims", [[task_processes] * 3, [java_processes]], ids=["processes of its task", "Spark's JVM"]
-)
 def test_a_mirror_on_spark_doubles_nothing_whatever_of_it_is_killed(
-    pair: KafkaPair, topic: str, tmp_path: Path, victims: Sequence[Callable[[MirrorProcess], list[int]]]
+    pair: KafkaPair, topic: str, tmp_path: Path
 ) -> None:
-    """`kill -9` under load of a process of its task, again and again, or of the JVM; in the end of the coordinator."""
+    """`kill -9` under load of processes of its task, again and again, of the JVM, and in the end of the coordinator."""
+    victims = [*[task_processes] * (ROUNDS // 2), java_processes]
     source, target = pair.source.bootstrap, pair.target.bootstrap
     choose = random.Random(SEED)
     arguments = options(tmp_path, source, target, topic)
-    with load(source, topic) as written, mirroring(tmp_path, *arguments, "--engine", "spark") as mirror:
+    with load(source, topic, PARTITIONS) as written, mirroring(tmp_path, *arguments, "--engine", "spark") as mirror:
         goes_on(target, topic)
         for victim in victims:
             kill_pid(choose.choice(wait_until(partial(victim, mirror), "there is one")))
@@ -264,7 +235,7 @@ def test_a_mirror_on_spark_that_was_suspended_commits_nothing(pair: KafkaPair, t
         (tmp_path / name).mkdir()
     arguments = options(tmp_path, source, target, topic)
     arguments += ["--engine", "spark"]
-    with load(source, topic) as written, ExitStack() as stack:
+    with load(source, topic, PARTITIONS) as written, ExitStack() as stack:
         zombie = stack.enter_context(mirroring(tmp_path / "zombie", *arguments))
         goes_on(target, topic)
         with suspended(zombie):

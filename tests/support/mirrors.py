@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -126,3 +127,28 @@ def produce(bootstrap: str, topic: str, pairs: Pairs, partition: int | None = No
         producer.produce(topic, value, key, **where)
         producer.poll(0)
     assert producer.flush(WAIT_SECONDS) == 0
+
+
+@contextmanager
+def load(bootstrap: str, topic: str, partitions: int) -> Iterator[list[int]]:
+    """Records with running numbers to each partition until the block ends; how many there are then."""
+    ended = threading.Event()
+    written = [0] * partitions
+
+    def write() -> None:
+        producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})
+        while not ended.is_set():
+            for partition in range(partitions):
+                for _ in range(20):
+                    producer.produce(topic, b"%d" % written[partition], partition=partition)
+                    written[partition] += 1
+            producer.poll(0.02)
+        assert producer.flush(WAIT_SECONDS) == 0
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield written
+    finally:
+        ended.set()
+        thread.join()
