@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 from examples.shipping import fleet, receivers, routes, textmap
 from examples.shipping.analysts import Analysts, small_session
@@ -23,6 +23,8 @@ from examples.ships.asked import Asked
 from examples.ships.sites import Site, Sites
 from examples.ships.stage import Stage, errors_into
 from examples.ships.traffic import now_ms
+from py4j.protocol import Py4JNetworkError
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from rich.console import Console
 from rich.live import Live
@@ -44,6 +46,8 @@ class Play:
         self.tracks: dict[str, list[routes.Place]] = {}
         self._sites = sites
         self._made: list[Link] = []
+        self._analysts: Analysts | None = None
+        self._started = ExitStack()
 
     # ------------------------------------------------------------ begin and end
 
@@ -53,33 +57,31 @@ class Play:
         with self.console.status("starting"), ThreadPoolExecutor(START_AT_ONCE) as pool:
             self.at |= dict(zip(CLUSTERS, pool.map(self._sites.start, CLUSTERS), strict=True))
         self.receivers = {name: receivers.Receiver(name, site.kafka) for name, site in self.at.items()}
+        for receiver in self.receivers.values():
+            self._started.callback(receiver.give_up)
         self.world = World(self.receivers)
         self.harbour = Harbour(self.stage, self._sites, self.at)
+        self._started.callback(self.harbour.close)
         self.stage.say("offices share containers, ships and alerts; ports tell each other what moves")
         self.harbour.type([("stream", "create", "-path", fleet.path(*each)) for each in fleet.streams()])
         self.watch = Watch(self.at, fleet.senders())
+        self._started.callback(self.watch.stop)
         self._made = fleet.links_between_offices()
         for some in ([link for link in self._made if link.both_ways], [x for x in self._made if not x.both_ways]):
             self.harbour.type([link.set_up() for link in some])
 
     def analysts(self) -> Analysts:
         """A Spark, whose errors go to a log; it starts when it is asked for first."""
-        if not hasattr(self, "_analysts"):
+        if self._analysts is None:
             self.stage.say("analysts start a Spark for all their queries")
             with errors_into(self._sites.folder / "spark.log"):
                 self._analysts = Analysts(small_session(), self._sites.folder)
+            self._started.callback(_stop, self._analysts.spark)
         return self._analysts
 
     def end(self) -> None:
         """Whatever has been started in this process."""
-        for receiver in getattr(self, "receivers", {}).values():
-            receiver.give_up()
-        if hasattr(self, "watch"):
-            self.watch.stop()
-        if hasattr(self, "harbour"):
-            self.harbour.close()
-        if hasattr(self, "_analysts"):
-            self._analysts.spark.stop()
+        self._started.close()
 
     # ------------------------------------------------------------ the map
 
@@ -195,6 +197,11 @@ class Play:
     def end_offsets(self, place: str, containers: Iterable[Container]) -> int:
         """How many records of these containers are at a place now."""
         return Asked(self.at[place].kafka, [topic_of(each) for each in containers], 1).records()
+
+
+def _stop(spark: SparkSession) -> None:
+    with suppress(Py4JNetworkError, ConnectionError):  # its JVM hears of Ctrl-C too, and may have ended
+        spark.stop()
 
 
 def voyage(ship: str, start: str, end: str, began_ms: int, hours: float) -> list[Position]:

@@ -351,7 +351,8 @@ def test_what_retention_overtakes_is_a_gap(pair: KafkaPair, tmp_path: Path) -> N
 def deleted(bootstrap: str, topic: str, before: int) -> None:
     """Delete what partition 0 of a topic has below an offset."""
     asked = TopicPartition(topic, 0, before)
-    done = AdminClient({"bootstrap.servers": bootstrap}).delete_records([asked])[asked]
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # lives until it has its answer
+    done = admin.delete_records([asked])[asked]
     assert done.result(WAIT_SECONDS).low_watermark == before
 
 
