@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.mirror.mirror import Mirror, Paces, Upstream
-from fairlead.mirror.options import MirrorOptions, checked
+from fairlead.mirror.options import MirrorOptions
+from fairlead.mirror.told.command_line import checked
 from fairlead.model.clock import SystemClock, SystemRandomness
 from tests.mirror.fake import FakeCluster
 from tests.mirror.joined import JoinedEngine

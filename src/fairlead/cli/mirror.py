@@ -185,8 +185,8 @@ def mirror(
     """Mirror topics from Kafka clusters to another: at least or exactly once, in order, batches as they are."""
     with ending_at_once():
         from fairlead.mirror.mm2.config import flows_of
-        from fairlead.mirror.options import checked
         from fairlead.mirror.run import run_until_told, warn
+        from fairlead.mirror.told.command_line import checked
 
     idle = {
         "--consumer.rebalance.listener": consumer_rebalance_listener,

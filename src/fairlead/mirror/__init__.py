@@ -1,6 +1,6 @@
 """`fairlead mirror`: topics of Kafka clusters, copied to another one at least or exactly once, in order, as they are.
 
-In: options and two sorts of property files (`options.py`, `files.py`). Out: batches at the destination; positions in a
+In: options and two sorts of property files (`told/`). Out: batches at the destination; positions in a
 topic of the mirror's own there; lines for people. Always true: a position covers only what the destination has
 acknowledged, or what was left out for a reason that is told (`carrying/settled.py`); what comes from a partition goes
 on in its order (`carrying/copying.py`); whatever is lost at the source before it was mirrored stops its partition,
@@ -16,7 +16,8 @@ Fairlead is one that speaks Kafka.
     groups/                    consumer groups go with their topics
     following/                 settings and access rules of topics follow their source
     source, destination, holding, mirror           what is mirrored, and by whom
-    files, mm2/                what property files say: of consumers and producers, or of MirrorMaker 2
+    told/, mm2/                what the command line says, and property files: of consumers and producers, or of
+                               MirrorMaker 2
     workers/, spark/           partitions carried by other processes, and Spark that runs these
     engines, flowing, run      who carries; one mirror of the process, and all of them
     watching/                  how they are seen and paused while they run

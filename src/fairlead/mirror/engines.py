@@ -10,9 +10,9 @@ from itertools import zip_longest
 
 from fairlead.mirror.carrying.engine import Engine
 from fairlead.mirror.carrying.local import LocalEngine
-from fairlead.mirror.files import Flow
 from fairlead.mirror.options import SPARK, MirrorOptions
 from fairlead.mirror.spark.host import SparkHost
+from fairlead.mirror.told.files import Flow
 from fairlead.mirror.workers.messages import Opening, Setup
 from fairlead.process.logs import configure_logs
 from fairlead.spark.java import JavaUnusable, find_java

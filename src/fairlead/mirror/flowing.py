@@ -9,9 +9,9 @@ from functools import partial
 from fairlead.kafka import Cluster, ConsumerSettings
 from fairlead.mirror.carrying.engine import Engine
 from fairlead.mirror.clusters import KafkaCluster
-from fairlead.mirror.files import Flow
 from fairlead.mirror.mirror import Mirror, Upstream
 from fairlead.mirror.patience import insisting
+from fairlead.mirror.told.files import Flow
 from fairlead.model.clock import SystemClock, SystemRandomness
 
 Say = Callable[[str], None]

@@ -17,9 +17,9 @@ import uvloop
 
 from fairlead.mirror.carrying.engine import Engine
 from fairlead.mirror.engines import engines_of
-from fairlead.mirror.files import Flow
 from fairlead.mirror.flowing import Flowing, Say
 from fairlead.mirror.report import summary
+from fairlead.mirror.told.files import Flow
 from fairlead.model.clock import SystemClock
 from fairlead.model.errors import FairleadError
 from fairlead.model.shown import shown

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.mirror.files import Flow
 from fairlead.mirror.mm2.config import flows_of
-from fairlead.mirror.options import Heartbeats, OffsetSyncs, checked
+from fairlead.mirror.options import Heartbeats, OffsetSyncs
+from fairlead.mirror.told.command_line import checked
+from fairlead.mirror.told.files import Flow
 from fairlead.model.errors import InvalidValue
 
 TWO = """

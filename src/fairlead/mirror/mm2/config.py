@@ -13,7 +13,6 @@ from fairlead.kafka.configuration.entries import Entries
 from fairlead.kafka.configuration.settings import Security
 from fairlead.mirror.aliases import Aliases
 from fairlead.mirror.configs import CONFIGS_EXCLUDE, Copied
-from fairlead.mirror.files import Flow, Labelled, Warn, flow_of
 from fairlead.mirror.mirror import Paces
 from fairlead.mirror.mm2 import keys
 from fairlead.mirror.mm2.file import Mm2File, Pair
@@ -29,6 +28,7 @@ from fairlead.mirror.options import (
     check_name,
 )
 from fairlead.mirror.ports import CLUSTERS_OWN
+from fairlead.mirror.told.files import Flow, Labelled, Warn, flow_of
 from fairlead.mirror.whence import From
 from fairlead.model.errors import InvalidValue
 

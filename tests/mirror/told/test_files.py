@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.mirror.files import Flow, flow_of
 from fairlead.mirror.mirror import Paces
-from fairlead.mirror.options import checked
+from fairlead.mirror.told.command_line import checked
+from fairlead.mirror.told.files import Flow, flow_of
 from fairlead.model.errors import InvalidValue
 from tests.support.mirrors import properties
 

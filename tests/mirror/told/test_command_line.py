@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.mirror.options import GoesOn, checked
+from fairlead.mirror.options import GoesOn
+from fairlead.mirror.told.command_line import checked
 from fairlead.model.errors import InvalidValue
 from tests.mirror.world import options
 
