@@ -89,7 +89,7 @@ def _lag(axes: Axes, course: Course) -> None:
     axes.set_yscale("symlog", linthresh=10)
     axes.legend(frameon=False, loc="upper left", fontsize=8)
     axes.yaxis.set_major_formatter("{x:,.0f}")
-    _plain(axes, "records that the replica lacks, at most")
+    _plain(axes, "records that wait for a link, at most")
 
 
 def _steps(axes: Axes, lines: Sequence[Sequence[tuple[float, int]]], colour: str, label: str) -> None:

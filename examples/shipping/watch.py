@@ -21,7 +21,7 @@ class Line:
     """What is known of a way at a moment."""
 
     waiting: int
-    """Records that the replica lacks."""
+    """Records that its links have not brought yet; the replica may have them over others."""
     records: int
     size_bytes: int
     """So much has gone over it."""
