@@ -31,7 +31,7 @@ from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.http_protocol import HttpProtocol
 from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.claims import CLAIM, Claims
-from fairlead.gateway.from_kafka.leaving import obstacle
+from fairlead.gateway.from_kafka.leaving import obstacles
 from fairlead.gateway.from_kafka.orders import KafkaOrders
 from fairlead.gateway.from_kafka.upstreams import RunningUpstreams
 from fairlead.gateway.jobs import JobRunner, Work
@@ -228,7 +228,7 @@ async def _start_http(
     claims = Claims(cluster)
     recoveries = Recoveries(cluster, links.new_gateways, links.commands, links.running)
     takeovers = Takeovers(cluster, links.running, links.new_gateways, Pulls(cluster, links.new_gateways))
-    takeovers.of_kafka = partial(obstacle, upstreams)
+    takeovers.of_kafka = partial(obstacles, upstreams)
     work: dict[str, Work] = {
         TRANSFER: links.transfers,
         TAKEOVER: takeovers,

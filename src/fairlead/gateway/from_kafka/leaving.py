@@ -1,10 +1,15 @@
-"""Whether topics of a Kafka cluster may be taken over: while it answers, only once all that it has is here."""
+"""Whether topics of a Kafka cluster may be taken over: only once all that it has is here; of one that does not answer,
+all that it is known to have."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from fairlead.cluster.stream import Stream
+from fairlead.gateway.from_kafka.upstream import RunningUpstream
 from fairlead.gateway.from_kafka.upstreams import RunningUpstreams
 from fairlead.streamlog.requests.diverged import parent_of
 from fairlead.streamlog.values import Topic
@@ -13,23 +18,37 @@ from fairlead.streamlog.writing.shard import Shard
 _HINT: Final = "(-force takes it over all the same)"
 
 
-async def obstacle(upstreams: RunningUpstreams, stream: Stream, shard: Shard, topic: Topic) -> str:
-    """Why a topic of a Kafka cluster stays as it is; empty if it may be taken over. A cluster that does not answer is
-    taken for lost."""
-    if parent_of(topic) is not None:
-        return ""  # of what Kafka has no more nothing is still to come
-    running = next((each for each in upstreams.of(stream.id) if each.record.source == topic.owner), None)
-    if running is None:
+async def obstacles(
+    upstreams: RunningUpstreams, stream: Stream, topics: Iterable[Topic]
+) -> Callable[[Shard, Topic], str]:
+    """What says why one of these topics of Kafka clusters stays as it is, or nothing.
+
+    Each cluster is asked once: one that is lost is waited for.
+    """
+    owners = {topic.owner for topic in topics if parent_of(topic) is None}
+    running = {each.record.source: each for each in upstreams.of(stream.id) if each.record.source in owners}
+    asked = {source: each for source, each in running.items() if not each.record.paused}
+    answers = dict(zip(asked, await asyncio.gather(*(each.look_again() for each in asked.values())), strict=True))
+    return partial(_obstacle, running, answers)
+
+
+def _obstacle(
+    running: Mapping[bytes, RunningUpstream], answers: Mapping[bytes, bool], shard: Shard, topic: Topic
+) -> str:
+    upstream = None if parent_of(topic) is not None else running.get(topic.owner)
+    if upstream is None:  # of what Kafka has lost nothing is still to come either
         return ""
-    if running.record.paused:
-        return f"{running.record.path} is paused, so nobody knows what is still to come: resume it {_HINT}"
-    notes = (shard.state.note((running.record.link, topic.incarnation, each)) for each in range(topic.partitions))
+    path = upstream.record.path
+    if topic.owner not in answers:
+        return f"{path} is paused, so nobody knows what is still to come: resume it {_HINT}"
+    notes = (shard.state.note((upstream.record.link, topic.incarnation, each)) for each in range(topic.partitions))
     conflict = next((note.behind for note in notes if note is not None and note.behind.conflict), None)
     if conflict is not None:
         return f"partition {conflict.partition} is set aside ({conflict.reason}) {_HINT}"
-    answers = await running.look_again()
-    why = running.lacking(topic.incarnation)
+    why = upstream.lacking(topic.incarnation)
+    if not answers[topic.owner]:
+        return f"{why}; {path} does not answer, so a takeover goes on without that {_HINT}" if why else ""
     open_in = [each for each in range(topic.partitions) if shard.state.transactions(topic.number, each).open]
-    if answers and open_in and not why:
+    if open_in and not why:
         why = f"the end of a committed transaction in partition {open_in[0]} has not come yet"
     return f"{why}; stop its producers and wait {_HINT}" if why else ""

@@ -35,8 +35,10 @@ TAKEOVER: Final = "takeover"
 _HINT: Final = "(-force takes it over all the same)"
 
 
-KafkaObstacle = Callable[[Stream, Shard, Topic], Awaitable[str]]
+KafkaObstacle = Callable[[Shard, Topic], str]
 """Why a topic that a Kafka cluster owns may not be taken over; empty if it may."""
+KafkaObstacles = Callable[[Stream, Sequence[Topic]], Awaitable[KafkaObstacle]]
+"""Asks the Kafka clusters that own topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Takeovers:
         self._running = running
         self._asking = Asking(cluster, new_gateways)
         self._pulls = pulls
-        self.of_kafka: KafkaObstacle | None = None
+        self.of_kafka: KafkaObstacles | None = None
         """Why topics of Kafka clusters stay as they are."""
 
     async def prepare(
@@ -101,12 +103,12 @@ class Takeovers:
         wanted = [each for _, each in found if each is not None and not _writable(stream, *each)]
         answers = await self._asking.ask(stream, [topic.incarnation for _, topic in wanted])
         alone = "" if options.force else self._alone(stream, answers)
+        of_kafka = await self._of_kafka(stream, [topic for _, topic in wanted if topic.is_of_kafka], options)
         plans: dict[bytes, Plan] = {}
         for shard, topic in wanted:
             made = plan(topic, _here(shard, topic), answers.about(topic), stream=stream.id, force=options.force)
-            why = made.why_not or await self._of_kafka(stream, shard, topic, options) if topic.is_of_kafka else alone
-            if why or made.why_not:
-                refused.append(Refusal(topic.name, why or made.why_not))
+            if why := (of_kafka(shard, topic) if topic.is_of_kafka else alone) or made.why_not:
+                refused.append(Refusal(topic.name, why))
             else:
                 plans[topic.incarnation] = made
         if options.dry_run:
@@ -116,9 +118,11 @@ class Takeovers:
         log.info("topics are taken over", path=stream.path, topics=changed, refused=len(refused), records=brought)
         return BatchOutcome(changed, refused, brought)
 
-    async def _of_kafka(self, stream: Stream, shard: Shard, topic: Topic, options: TakeoverOptions) -> str:
-        """Why a topic of a Kafka cluster stays as it is, by what that says itself."""
-        return "" if options.force or self.of_kafka is None else await self.of_kafka(stream, shard, topic)
+    async def _of_kafka(self, stream: Stream, topics: Sequence[Topic], options: TakeoverOptions) -> KafkaObstacle:
+        """Why topics of Kafka clusters stay as they are, by what those say themselves."""
+        if options.force or self.of_kafka is None or not topics:
+            return lambda shard, topic: ""
+        return await self.of_kafka(stream, topics)
 
     def _alone(self, stream: Stream, answers: Answers) -> str:
         """Why nothing is taken over by one that has not heard of anybody: it may itself be the one that is lost."""

@@ -1,0 +1,92 @@
+"""Whether topics of a Kafka cluster may be taken over."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import pytest
+from tests.gateway.desk import Desk, desks
+from tests.gateway.from_kafka.test_parting import kept
+
+from fairlead.cluster.values import KafkaUpstream
+from fairlead.gateway.from_kafka.leaving import obstacles
+from fairlead.gateway.from_kafka.upstreams import RunningUpstreams
+
+
+@dataclass
+class Upstream:
+    """One that answers or not, and says this of every topic."""
+
+    record: KafkaUpstream
+    answers: bool = True
+    why: str = ""
+    asked: list[None] = field(default_factory=list)
+
+    async def look_again(self) -> bool:
+        self.asked.append(None)
+        return self.answers
+
+    def lacking(self, incarnation: bytes) -> str:
+        return self.why
+
+
+@dataclass
+class Upstreams:
+    """Those of a stream."""
+
+    one: Upstream
+
+    def of(self, stream: bytes) -> list[Upstream]:
+        return [self.one]
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[Desk]:
+    async with desks("ny") as (found,):
+        yield found
+
+
+LACKS = "3 records of partition 0 are still to come from kafka://old"
+
+
+@pytest.mark.parametrize(
+    ("answers", "why", "said"),
+    [
+        (True, "", ""),
+        (False, "", ""),
+        (True, LACKS, f"{LACKS}; stop its producers and wait"),
+        (False, LACKS, f"{LACKS}; kafka://old does not answer, so a takeover goes on without that"),
+    ],
+)
+async def test_what_is_known_to_be_missing_is_said_also_of_a_cluster_that_is_lost(
+    desk: Desk, answers: bool, why: str, said: str
+) -> None:
+    """Waiting helps only while it answers."""
+    stream, record = await kept(desk, b"a")
+    upstream = Upstream(record, answers, why)
+    shard, topic = stream.topic("ships")
+    of_kafka = await obstacles(cast(RunningUpstreams, Upstreams(upstream)), stream, [topic])
+    assert of_kafka(shard, topic).startswith(said)
+    assert bool(of_kafka(shard, topic)) == bool(said)
+
+
+async def test_a_cluster_is_asked_once_for_all_its_topics(desk: Desk) -> None:
+    """One that is lost is waited for, and a stream has many topics."""
+    stream, record = await kept(desk, b"a")
+    upstream = Upstream(record)
+    shard, topic = stream.topic("ships")
+    of_kafka = await obstacles(cast(RunningUpstreams, Upstreams(upstream)), stream, [topic] * 50)
+    assert [of_kafka(shard, topic) for _ in range(50)] == [""] * 50
+    assert len(upstream.asked) == 1
+
+
+async def test_a_paused_cluster_is_not_asked(desk: Desk) -> None:
+    """What is still to come from it is not known."""
+    stream, record = await kept(desk, b"a")
+    upstream = Upstream(replace(record, paused=True))
+    shard, topic = stream.topic("ships")
+    of_kafka = await obstacles(cast(RunningUpstreams, Upstreams(upstream)), stream, [topic])
+    assert "is paused" in of_kafka(shard, topic)
+    assert not upstream.asked
