@@ -300,7 +300,28 @@ def test_a_file_without_clusters_or_flows_is_refused(read: Reading) -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [{"whitelist": "a"}, {"consumer_configs": [Path("c")]}, {"prefix": "x"}, {"replication": 1}, {"heartbeats": True}],
+    [
+        {"whitelist": "a"},
+        {"consumer_configs": [Path("c")]},
+        {"prefix": "x"},
+        {"target_alias": "b"},
+        {"replication": 1},
+        {"preserve_partitions": True},
+        {"preserve_order": True},
+        {"heartbeats": True},
+        {"heartbeats_seconds": 2},
+        {"offset_syncs": True},
+        {"offset_syncs_location": "target"},
+        {"offset_lag_max": 1},
+        {"groups": "a"},
+        {"groups_exclude": "a"},
+        {"sync_group_offsets": "false"},
+        {"sync_group_seconds": 1},
+        {"sync_topic_configs": "false"},
+        {"config_properties_exclude": "a"},
+        {"use_defaults_from": "source"},
+        {"sync_topic_acls": True},
+    ],
 )
 def test_what_the_file_says_is_not_said_on_the_command_line_too(read: Reading, given: dict[str, object]) -> None:
     """Nobody could tell which counts."""

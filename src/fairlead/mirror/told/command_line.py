@@ -96,9 +96,23 @@ def checked(
             "--blacklist": blacklist,
             "--prefix": prefix,
             "--source.alias": source_aliases,
+            "--target.alias": target_alias != TARGET_ALIAS,
             "--emit.heartbeats": heartbeats,
+            "--emit.heartbeats.interval.seconds": heartbeats_seconds != 1,
             "--emit.offset.syncs": offset_syncs,
+            "--offset.syncs.topic.location": offset_syncs_location != "source",
+            "--offset.lag.max": offset_lag_max != OFFSET_LAG_MAX,
             "--replication.factor": replication != CLUSTERS_OWN,
+            "--preserve.partitions": preserve_partitions,
+            "--preserve.order": preserve_order,
+            "--groups": groups != ".*",
+            "--groups.exclude": groups_exclude != GROUPS_EXCLUDE,
+            "--sync.group.offsets": sync_group_offsets != "true",
+            "--sync.group.offsets.interval.seconds": sync_group_seconds != GROUP_SECONDS,
+            "--sync.topic.configs": sync_topic_configs != "true",
+            "--config.properties.exclude": config_properties_exclude is not None,
+            "--use.defaults.from": use_defaults_from != "target",
+            "--sync.topic.acls": sync_topic_acls,
         }
         _check_left_to_file(said)
     elif not consumer_configs:
