@@ -22,7 +22,7 @@ STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreP
 TRIGGER = "300 milliseconds"
 """How long after a reading, at most, the query of lost containers looks again."""
 FRUGAL = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""It lives for minutes, beside eight clusters: Java compiles once, and leaves the processors to the others."""
+"""It lives for minutes, beside nine clusters: Java compiles once, and leaves the processors to the others."""
 TIMES = "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"
 
 

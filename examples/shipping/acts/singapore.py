@@ -164,7 +164,7 @@ def _second_ship(play: Play) -> None:
 
 
 def _has(play: Play, place: str, container: Container) -> int:
-    """Records of a container at a place, -1 as 0 if its topic is not there."""
+    """Records of a container at a place; 0 if its topic is not there."""
     return play.end_offsets(place, [container])
 
 
