@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import pytest
@@ -17,13 +17,22 @@ from fairlead.streamlog.requests.ownership import take_over
 
 @dataclass
 class Kafka:
-    """Its partitions begin there."""
+    """Its partitions begin there, and records get too old after so long."""
 
     start: int
+    retention_ms: str = "-1"
 
     async def offsets(self, places: Iterable[TopicPartition], at: int) -> dict[TopicPartition, OffsetAndEpoch]:
         assert at == EARLIEST
         return {each: OffsetAndEpoch(self.start) for each in places}
+
+    async def describe_configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigValue]]:
+        return {each: configs("delete", self.retention_ms, "-1") for each in topics}
+
+
+def configs(policy: str, ms: str, size_bytes: str) -> dict[str, ConfigValue]:
+    found = {"cleanup.policy": policy, "retention.ms": ms, "retention.bytes": size_bytes}
+    return {name: ConfigValue(value, own=False, sensitive=False) for name, value in found.items()}
 
 
 @pytest.fixture
@@ -52,6 +61,17 @@ async def test_a_partition_begins_here_where_it_begins_in_kafka(desk: Desk) -> N
     assert shard.state.partition(topic.number, 0) == before
 
 
+async def test_retention_that_was_set_a_moment_ago_is_no_deletion(desk: Desk) -> None:
+    """Kafka has deleted by it before the settings were read again. Where deletions are followed, that goes too."""
+    stream, upstream = await kept(desk, b"a", b"b", b"c")
+    kafka = cast(Cluster, Kafka(2, retention_ms="604800000"))
+    its = {"ships": stream.topic("ships")}
+    assert await follow_starts(kafka, upstream, its, {"ships": 2}) == 0
+    assert values(stream) == [b"a", b"b", b"c"]
+    assert await follow_starts(kafka, replace(upstream, deletes="follow"), its, {"ships": 2}) == 1
+    assert values(stream) == [b"c"]
+
+
 @pytest.mark.parametrize(
     ("policy", "ms", "size_bytes", "expected"),
     [
@@ -64,6 +84,4 @@ async def test_a_partition_begins_here_where_it_begins_in_kafka(desk: Desk) -> N
 )
 def test_where_records_get_too_old_nobody_can_tell(policy: str, ms: str, size_bytes: str, expected: bool) -> None:
     """A log begins later for either reason."""
-    found = {"cleanup.policy": policy, "retention.ms": ms, "retention.bytes": size_bytes}
-    configs = {name: ConfigValue(value, own=False, sensitive=False) for name, value in found.items()}
-    assert keeps_all(configs) == expected
+    assert keeps_all(configs(policy, ms, size_bytes)) == expected

@@ -3,6 +3,9 @@
 A partition's start moves in Kafka as records get too old, and as somebody deletes records (DeleteRecords); nothing
 tells the two apart. What gets too old is each site's own affair. So starts are followed where nothing gets too old, and
 of all topics where the upstream says that deletions are followed.
+
+Always true: that nothing gets too old was said by Kafka after it said where the partition begins; else retention that
+was set a moment ago would count as a deletion.
 """
 
 from __future__ import annotations
@@ -52,14 +55,20 @@ async def follow_starts(
     """
     places = {TopicPartition(name, each): owned[name] for name, count in partitions.items() for each in range(count)}
     found = await kafka.offsets(places, EARLIEST) if places else {}
-    by_shard: dict[Shard, list[Begins]] = {}
+    moved: dict[str, list[Begins]] = {}
     for place, (shard, topic) in places.items():
         begins = Begins(topic.number, place.partition, found[place].offset)
         if place.partition < topic.partitions and _deleted_to(begins, shard.state) is not None:
-            by_shard.setdefault(shard, []).append(begins)
-    for shard, moved in by_shard.items():
-        for first in range(0, len(moved), TOGETHER):
-            await shard.submit(partial(_delete, upstream.source, moved[first : first + TOGETHER]))
+            moved.setdefault(place.topic, []).append(begins)
+    is_followed = upstream.deletes == "follow"
+    configs = await kafka.describe_configs(moved) if moved and not is_followed else {}
+    by_shard: dict[Shard, list[Begins]] = {}
+    for name, its in moved.items():
+        if is_followed or keeps_all(configs.get(name, {})):
+            by_shard.setdefault(owned[name][0], []).extend(its)
+    for shard, each in by_shard.items():
+        for first in range(0, len(each), TOGETHER):
+            await shard.submit(partial(_delete, upstream.source, each[first : first + TOGETHER]))
     return sum(map(len, by_shard.values()))
 
 
