@@ -173,6 +173,42 @@ def test_a_log_that_has_what_follows_already_is_not_cut() -> None:
     assert (outcome.behind, outcome.conflicts) == (0, 0)
 
 
+@pytest.mark.parametrize("knows", [False, True])
+def test_what_follows_is_not_cut_where_it_begins_behind_a_hole(knows: bool) -> None:
+    """Of what follows the first records were aborted, or compacted away. Whether the row comes before it or once more
+    behind it, nothing that Kafka has is cut."""
+    log = fresh(B)
+    applied(log, frame_of([topic_row(), row_of(batch_of_epoch(3, 0, b"a"), after=(0, -1))]))
+    row = goes_on_otherwise(1, (3, 0), fence=4)
+    new = [
+        row_of(batch_of_epoch(5, 3, b"b"), after=(1, 3)),
+        row_of(batch_of_epoch(5, 4, b"c"), after=(4, 5)),
+    ]
+    applied(log, frame_of([row, *new] if knows else new, first=1))
+    (outcome,) = applied(log, frame_of([row], first=2))
+    number, state = known(log).number, log.announced.state
+    assert (outcome.behind, outcome.conflicts) == (0, 0)
+    assert not state.cuts_of(number, 0)
+    assert state.partition(number, 0).history == ((3, 0), (5, 3))
+    assert values_at(log, number) == {0: b"a", 3: b"b", 4: b"c"}
+
+
+@pytest.mark.parametrize("is_on_disk", [False, True])
+def test_a_log_that_went_further_the_old_way_is_cut(is_on_disk: bool) -> None:
+    """Whoever wrote the row had not read a later epoch of it: a record from before the fence stands where it begins."""
+    log = fresh(B)
+    rows = [
+        row_of(batch_of_epoch(3, 0, b"a"), after=(0, -1)),
+        row_of(batch_of_epoch(3, 1, b"b"), after=(1, 3)),
+        row_of(batch_of_epoch(4, 2, b"c"), after=(2, 3)),
+    ]
+    applied(log, frame_of([topic_row(), *rows]))
+    if is_on_disk:
+        log = opened(log.announced.storage, B, seed=9)
+    applied(log, frame_of([goes_on_otherwise(1, (3, 0), fence=4)], first=1))
+    assert values_at(log, known(log).number) == {0: b"a"}
+
+
 def test_who_lacks_some_of_what_is_common_has_it_brought() -> None:
     """And is cut where it has others all the same."""
     log = fresh(B)

@@ -11,7 +11,7 @@ from enum import Enum, auto
 
 from fairlead.model.names import is_topic_name
 from fairlead.streamlog.applying.admission import Admission
-from fairlead.streamlog.ownership.histories import beginning_of, joined_since, parts_at
+from fairlead.streamlog.ownership.histories import beginning_of, fence_of, joined_since, may_have_parted, parts_at
 from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.requests.cuts import cut, diverged_incarnation, undelete
 from fairlead.streamlog.requests.deletion import put_deletion
@@ -58,12 +58,28 @@ def claim_of(known: Topic, row: TopicPayload, admission: Admission, here: bytes)
 
 
 def partings(draft: Draft, topic: Topic) -> Iterator[RowKey]:
-    """Where each partition, as far as it holds more than its owner's history, parts from that."""
+    """Where each partition, as far as it holds more than its owner's history, parts from that.
+
+    Raises:
+        NotLoaded: what stands where one may part is only on disk.
+    """
+    unsure: list[RowKey] = []
     for partition in range(topic.partitions):
         state = draft.state.partition(topic.number, partition)
         at = parts_at(topic, partition, state.history, state.end)
         if at < state.end:
             yield topic.number, partition, at
+        elif (at_most := may_have_parted(topic, partition, state.history, state.end)) is not None:
+            unsure.append((topic.number, partition, at_most))
+    draft.require_stored(unsure)
+    yield from (key for key in unsure if _is_from_before(draft, topic, key))
+
+
+def _is_from_before(draft: Draft, topic: Topic, at: RowKey) -> bool:
+    """Whether a record from before the fence stands where a Kafka cluster's log went on otherwise. Where none stands
+    nothing is cut: it may be a hole of what follows."""
+    found, fence = draft.stored_at(*at), fence_of(beginning_of(topic.since, at[1]))
+    return found is not None and fence is not None and found.epoch < fence
 
 
 def cut_to_owner(draft: Draft, topic: Topic) -> Iterator[tuple[int, int]]:

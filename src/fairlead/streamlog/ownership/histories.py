@@ -58,7 +58,12 @@ def has_changed(topic: Topic, partition: int) -> bool:
 
 
 def parts_at(topic: Topic | TopicPayload, partition: int, history: History, end: int) -> int:
-    """Where a log of a partition, with that history and end, parts from the owner's; its end if it does not."""
+    """Where a log of a partition, with that history and end, parts from the owner's; its end if it does not.
+
+    Of a Kafka cluster's log that went on otherwise, one that has the fence or a later epoch has what follows: it may
+    begin behind a hole. Histories do not tell it from one that had gone further the old way than the row's writer had
+    read; what stands at S does (`may_have_parted`).
+    """
     own = log_of(topic, partition)
     if not is_kafka(topic.owner_at):
         return parting(history, end, own, OFFSET_MAX)
@@ -69,8 +74,18 @@ def parts_at(topic: Topic | TopicPayload, partition: int, history: History, end:
     shared = parting(history_below(history, start), below, own[:-1], start)
     if shared < below or end <= start:
         return shared
-    newest = max((epoch for epoch, first in history if first <= start), default=-1)
-    return end if newest >= fence else start
+    return end if history and history[-1][0] >= fence else start
+
+
+def may_have_parted(topic: Topic, partition: int, history: History, end: int) -> int | None:
+    """Where a log may part from the owner's though its history does not say so: it does if a record from before the
+    fence stands there. None if the history says all."""
+    start, _ = since = beginning_of(topic.since, partition)
+    fence = fence_of(since) if topic.is_of_kafka else None
+    if fence is None or end <= start:
+        return None
+    before = max((epoch for epoch, first in history if first <= start), default=-1)
+    return start if before < fence else None
 
 
 def start_of_next_epoch(epoch: int, own_log: History) -> int | None:
