@@ -126,6 +126,18 @@ async def test_what_was_fetched_before_a_failure_is_not_taken_after_it(world: Wo
     assert world.b.values("t") == numbers(0, 200)
 
 
+async def test_where_a_partition_begins_anew_outlives_its_first_transaction(world: World) -> None:
+    """It has another topic at the destination now: the position in the books is not of that one."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 5))
+    await world.once(exactly_once=True)
+    world.b.fails = failing(2, lambda: Aborted("as the test wants"))
+    world.a.put("t", 0, numbers(5, 8))
+    mirror = await world.once(exactly_once=True, prefix="x.")
+    assert "2 failed" in mirror.tally.notes["transactions"]
+    assert world.b.values("x.t") == numbers(0, 8)
+
+
 class SlowRegistry(FakeCluster):
     """A source whose registry is read only when the test says so."""
 

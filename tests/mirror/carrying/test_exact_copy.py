@@ -131,6 +131,21 @@ async def test_what_is_answered_after_a_failure_is_nobodys() -> None:
     assert lane.origins == ["a", "a", "a", "a"]
 
 
+async def test_where_it_begins_is_not_forgotten_with_its_first_transaction() -> None:
+    """The books hold a position that does not count any more: that of a topic which was there before."""
+    lane, old = FakeLane(), Position(100, 3, "t", "old")
+    lane.copy.begin()
+    for turn in range(2):
+        lane.take("a")
+        lane.portions.clear()
+        lane.copy.go_back(old)
+        assert (lane.copy.position.offset, lane.again) == (0, turn + 1)
+        assert [portion.position() for _, portion in lane.portions] == [BEGIN]
+    lane.portions[0][1].committed()
+    lane.copy.go_back(Position(7, 0, "t", "t"))
+    assert lane.copy.position.offset == 7
+
+
 async def test_a_refusal_stops_the_partition_before_it_once_the_rest_is_sent_again() -> None:
     lane = FakeLane()
     lane.take("a", "a", "a")

@@ -111,6 +111,8 @@ class ExactCopy(Copy):
         """Wait until what is before them, of another origin, is committed."""
         self._open = 0
         """Portions that a strand has."""
+        self._begins = False
+        """Where it begins is not committed yet: what the books say of it does not count any more."""
         lane.add(self)
 
     @property
@@ -139,6 +141,7 @@ class ExactCopy(Copy):
 
     def begin(self) -> None:
         """Commit where it begins, before all else."""
+        self._begins = True
         self._put(self._origin, (), self._begin.offset, self._begin.epoch, waits=False)
         self._pump()
 
@@ -190,7 +193,8 @@ class ExactCopy(Copy):
         return Position(step.until, step.epoch, self.part.topic, self.to, self.gone, looped=looped)
 
     def commit(self, portion: _Portion) -> None:
-        """A portion has taken effect."""
+        """A portion has taken effect, and all before it."""
+        self._begins = False
         self._open -= 1
         for sent in portion.sent:
             self._tally.count(self.part.topic, sent.records, sent.size_bytes, sent.how)
@@ -208,8 +212,13 @@ class ExactCopy(Copy):
     # ------------------------------------------------------------ from the lane
 
     def go_back(self, position: Position | None) -> None:
-        """All that was under way is as if it never was; fetch again from there."""
-        self._forget(position or self._begin)
+        """All that was under way is as if it never was; fetch again from there, or from where it begins, if that is not
+        committed yet."""
+        if self._begins:
+            self._forget(self._begin)
+            self.begin()
+        else:
+            self._forget(position or self._begin)
         self._moved(self)
         if self.stopped is None:
             self._again(self)
