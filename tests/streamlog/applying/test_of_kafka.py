@@ -266,3 +266,24 @@ def test_whoever_takes_such_a_topic_over_ends_its_transactions() -> None:
     assert (header.base_offset, header.producer_id, header.leader_epoch) == (1, 7, known(log).epoch)
     assert not is_abort(marker.batch)
     assert not list(check_all(log.announced.storage))
+
+
+def test_a_takeover_from_a_lost_one_that_took_the_topic_over_ends_its_transactions() -> None:
+    """The row by which that one did came here, and the ends that it wrote did not."""
+    log = fresh(B)
+    of_transaction = batch_of_epoch(3, 0, b"a", attributes=TRANSACTIONAL, producer_id=7)
+    applied(log, frame_of([topic_row(), row_of(of_transaction, after=(0, -1))]))
+    number = known(log).number
+    row = TopicPayload("ships", INCARNATION, 1, b"a" * 16, 50, 1, {}, "ships", "/mapr/a/s", ((1, ((3, 0),)),))
+    applied(log, frame_of([control_row(Kind.TOPIC, payloads.encode(row), topic=NUMBER)], first=1))
+    assert (known(log).owner, known(log).is_of_kafka) == (b"a" * 16, False)
+    assert log.announced.state.transactions(number, 0).open == ((7, 0),)
+    committed(log, lambda draft: take_over(draft, number, owner_at="/mapr/b/s", writer_epoch_id=log.epoch.id))
+    state = log.announced.state
+    assert known(log).owner == B
+    assert not state.transactions(number, 0).open
+    assert not state.transactions(number, 0).aborted
+    assert state.partition(number, 0).history == ((3, 0), (known(log).epoch, 1))
+    produced(log, number, b"b")
+    assert state.partition(number, 0).end == 3
+    assert not list(check_all(log.announced.storage))

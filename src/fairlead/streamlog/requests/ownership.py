@@ -52,7 +52,8 @@ def take_over(draft: Draft, topic: str | int, *, owner_at: str, writer_epoch_id:
     """Give the offsets of a topic from here on, whoever does now: its owner is lost, or the hand-over to us never had
     its last records. What this copy lacks of the owner's log is no part of the topic from here on, and is kept in
     another topic where it is found. `owner_at` is our global path; `above` an epoch that the topic has
-    elsewhere. Transactions of a Kafka cluster's topic that are open here were committed there.
+    elsewhere. Transactions that are open here are of a Kafka cluster that had the topic, and were committed there: no
+    stream begins any, and the ends that an owner in between wrote may not have come.
 
     Raises:
         UnknownTopic
@@ -64,7 +65,7 @@ def take_over(draft: Draft, topic: str | int, *, owner_at: str, writer_epoch_id:
     since = tuple((state.end, state.history) for state in states)
     changed = _change_owner(draft, found, draft.stream_id, owner_at, writer_epoch_id, since, above)
     undelete(draft, changed)
-    if found.is_of_kafka and parent_of(found) is None:
+    if parent_of(found) is None:
         end_transactions(draft, changed)
     return changed
 
