@@ -47,6 +47,12 @@ def offsets(cluster: FakeCluster) -> dict[int, int]:
     return found
 
 
+def targets(cluster: FakeCluster) -> set[str]:
+    """The topics that positions in the books are of."""
+    values = [json.loads(record.value or b"") for lane in range(16) for record in cluster.records(POSITIONS, lane)]
+    return {value["to"] for value in values if "to" in value}
+
+
 def failing(times: int, error: Callable[[], FairleadError]) -> Callable[[str], FairleadError | None]:
     """So many commits of data fail."""
     left = [times]
@@ -297,6 +303,18 @@ async def test_a_position_goes_over_what_was_lost(world: World, end: int) -> Non
     assert world.b.values("t") == numbers(0, 10) + numbers(20, end)
     assert offsets(world.b) == {0: end}
     assert (await world.once(exactly_once=True)).tally.clean
+
+
+async def test_that_a_partition_has_another_topic_is_committed_though_nothing_comes(world: World) -> None:
+    """It begins at the offset where it stood: the position in the books was of the other topic all the same."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 5))
+    await world.once(exactly_once=True)
+    async with world.killed(exactly_once=True, prefix="x.", begin="latest"):
+        await until(lambda: "x.t" in targets(world.b))
+    world.a.put("t", 0, numbers(5, 8))
+    await world.once(exactly_once=True, prefix="x.", begin="latest")
+    assert world.b.values("x.t") == numbers(5, 8)
 
 
 # ---------------------------------------------------------------- workers

@@ -138,13 +138,15 @@ class Delivery:
             await self._next_move()
         found = lane.committed.get(load.part)
         if _offset(found) != load.recorded:
-            parts = (row.number, found or load.begin, load.end, 0, 0, None)
+            # Else it is of another topic than is mirrored to.
+            where = found if found is not None and found.to == load.to else load.begin
+            parts = (row.number, where, load.end, 0, 0, None)
             void = PartProgress(*parts, refused=False, closed=False, recorded=_offset(found), back=True)
             self._void[row.number] = void
             self._say(void)
         else:
             standing = self._carry(row)
-            if load.recorded != load.begin.offset:
+            if found is None or (found.offset, found.to) != (load.begin.offset, load.to):
                 assert isinstance(standing, ExactCopy)
                 standing.begin()
         for each in self._held.pop(row.number):
