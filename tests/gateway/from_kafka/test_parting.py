@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import cast
+from unittest.mock import AsyncMock
 
 import pytest
 from tests.gateway.desk import Desk, desks
@@ -14,12 +15,15 @@ from tests.support.kafka_rows import INCARNATION, batch_of_epoch, frame_of, row_
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import KafkaUpstream
 from fairlead.gateway.from_kafka import topics
-from fairlead.gateway.from_kafka.known import Known
-from fairlead.gateway.from_kafka.parting import common_end, cut_all
-from fairlead.kafka import Cluster, TopicMetadata, TopicPartition
-from fairlead.kafka.values import PartitionMetadata
+from fairlead.gateway.from_kafka.granting import KafkaGranting, Wanted
+from fairlead.gateway.from_kafka.known import KafkaTiming, Known
+from fairlead.gateway.from_kafka.parting import RETURNED, UNSURE, common_end, cut_all, note_returned
+from fairlead.gateway.from_kafka.upstream import RunningUpstream
+from fairlead.kafka import EARLIEST, Cluster, TopicMetadata, TopicPartition
+from fairlead.kafka.values import ConfigValue, OffsetAndEpoch, PartitionMetadata
 from fairlead.streamlog.applying.frame import apply_frame
 from fairlead.streamlog.payloads import History
+from fairlead.streamlog.rows import Row
 
 PLACE = TopicPartition("ships", 0)
 
@@ -74,15 +78,26 @@ async def desk() -> AsyncIterator[Desk]:
 
 async def kept(desk: Desk, *values: bytes) -> tuple[Stream, KafkaUpstream]:
     """A stream that has the topic, with a batch of epoch 3 for each value."""
+    return await kept_rows(
+        desk, [row_of(batch_of_epoch(3, at, v), after=(at, 3 if at else -1)) for at, v in enumerate(values)]
+    )
+
+
+async def kept_rows(desk: Desk, rows: Sequence[Row]) -> tuple[Stream, KafkaUpstream]:
+    """A stream that has the topic, with these rows."""
     stream = await desk.cluster.create_stream("/x", desk.cluster.stream("/default").settings)
     upstream = KafkaUpstream(stream.id, "old", b"l" * 16, "/file", "the-one", "ships")
     await topics.put_topic(stream, upstream, Log(((3, 0),), 0).leader, {})
-    rows = [row_of(batch_of_epoch(3, at, v), after=(at, 3 if at else -1)) for at, v in enumerate(values)]
-    frame = replace(frame_of(rows), source=upstream.source)
+    await brought(stream, upstream, rows)
+    return stream, upstream
+
+
+async def brought(stream: Stream, upstream: KafkaUpstream, rows: Sequence[Row], first: int = 0) -> None:
+    """The rows come from the Kafka cluster."""
+    frame = replace(frame_of(rows, first=first), source=upstream.source)
     frame = replace(frame, rows=[row._replace(origin=upstream.source) for row in frame.rows])
     admission = topics.admission_of(stream, upstream)
     await stream.shards[0].submit(lambda draft: apply_frame(draft, frame, admission))
-    return stream, upstream
 
 
 async def cut(stream: Stream, upstream: KafkaUpstream, there: Log, calls: list[str]) -> Known:
@@ -130,3 +145,117 @@ async def test_a_cluster_that_was_put_back_changes_nothing(desk: Desk) -> None:
     assert (await cut(stream, upstream, Log(((3, 0),), 1), calls)).parted
     assert values(stream) == [b"a", b"b", b"c"]
     assert not calls
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        pytest.param(Log(((7, 0), (9, 3)), 4), id="it had gone on in the epoch before the tail"),
+        pytest.param(Log(((7, 0), (8, 1), (11, 3)), 4), id="it had gone on in one that is not here"),
+    ],
+)
+async def test_what_a_leader_of_before_has_that_is_back_is_not_thrown_away(desk: Desk, there: Log) -> None:
+    """After two unclean elections Kafka's log goes on with records of an epoch below that of the tail here. No fence
+    tells the two apart, so the partition stands still, with what is here, and says why."""
+    calls: list[str] = []
+    tail = there.history[-1][0] - 1
+    of_before = row_of(batch_of_epoch(7, 0, b"a"), after=(0, -1))
+    stream, upstream = await kept_rows(desk, [of_before, row_of(batch_of_epoch(tail, 1, b"b"), after=(1, 7))])
+    known = await cut(stream, upstream, there, calls)
+    assert values(stream) == [b"a", b"b"]
+    assert stream.topic("ships")[1].epoch == 0
+    assert (list(known.parted), known.stopped) == ([(INCARNATION, 0)], {(INCARNATION, 0): RETURNED.format(at=1)})
+    assert not calls
+
+
+@pytest.mark.parametrize("ends", [3, 5])
+async def test_a_log_that_may_have_parted_in_a_hole_is_not_cut_behind_it(desk: Desk, ends: int) -> None:
+    """Records of the tail's first epoch were aborted; the other log may have others there, of the epoch before."""
+    calls: list[str] = []
+    rows = [
+        row_of(batch_of_epoch(7, 0, b"a"), after=(0, -1)),
+        row_of(batch_of_epoch(8, 5, b"b"), after=(1, 7)),
+        row_of(batch_of_epoch(8, 6, b"c"), after=(6, 8)),
+    ]
+    stream, upstream = await kept_rows(desk, rows)
+    known = await cut(stream, upstream, Log(((7, 0), (9, ends)), 9), calls)
+    assert values(stream) == [b"a", b"b", b"c"]
+    assert known.stopped == {(INCARNATION, 0): UNSURE.format(at=ends)}
+    assert not calls
+    await cut(stream, upstream, Log(((7, 0), (8, 3), (9, 6)), 9), calls)
+    assert (values(stream), calls) == ([b"a", b"b"], ["no more is read"])
+
+
+async def test_where_a_leader_of_before_comes_back_behind_a_cut_nothing_more_is_read(desk: Desk) -> None:
+    """Its records of the old epoch are dropped, and the next ones would be read time and again. Once a leader has other
+    records there, it goes on."""
+    stream, upstream = await kept(desk, b"a", b"b")
+    await cut(stream, upstream, Log(((3, 0), (5, 1)), 1), [])
+    back = Log(((3, 0), (6, 2)), 3)
+    rows = [row_of(batch_of_epoch(3, 1, b"c"), after=(1, 3)), row_of(batch_of_epoch(6, 2, b"d"), after=(2, 3))]
+    await brought(stream, upstream, rows, first=1)
+    assert values(stream) == [b"a"]
+    known, owned = Known(topics={INCARNATION: back.leader}), {INCARNATION: stream.topic("ships")}
+    await note_returned(cast(Cluster, back), upstream, known, owned)
+    assert known.returned == {(INCARNATION, 0): RETURNED.format(at=1)}
+    await note_returned(cast(Cluster, Log(((3, 0), (7, 1)), 3)), upstream, known, owned)
+    assert not known.returned
+
+
+class Whole(Log):
+    """A Kafka cluster with nothing but that log."""
+
+    async def topics(self) -> dict[str, TopicMetadata]:
+        return {"ships": self.leader}
+
+    async def describe_configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigValue]]:
+        return {}
+
+    async def offsets(
+        self, places: Iterable[TopicPartition], at: int, committed: bool = False
+    ) -> dict[TopicPartition, OffsetAndEpoch]:
+        return {each: OffsetAndEpoch(0 if at == EARLIEST else self.end) for each in places}
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass
+class Readers:
+    """What they are given."""
+
+    given: list[int] = field(default_factory=list)
+
+    def stands(self, upstream: KafkaUpstream) -> bool:
+        return True
+
+    def give(self, upstream: KafkaUpstream, stream: Stream, wanted: Sequence[Wanted]) -> bool:
+        self.given.append(len(wanted))
+        return True
+
+    def take_back(self, upstream: KafkaUpstream, why: str) -> None:
+        """Nothing is read."""
+
+
+async def test_a_partition_whose_leader_of_before_is_back_is_given_to_no_reader(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is shown as stopped, with what it lags, until another leader has other records there."""
+    stream, upstream = await kept(desk, b"a", b"b")
+    await cut(stream, upstream, Log(((3, 0), (5, 1)), 1), [])
+    await brought(stream, upstream, [row_of(batch_of_epoch(6, 2, b"d"), after=(2, 3))], first=1)
+    kafka, readers = Whole(((3, 0), (6, 2)), 3), Readers()
+    monkeypatch.setattr("fairlead.gateway.from_kafka.upstream.open_by_file", AsyncMock(return_value=kafka))
+    record = replace(upstream, cursors="none")
+    running = RunningUpstream(desk.cluster, record, cast(KafkaGranting, readers), KafkaTiming())
+    running.start()
+    try:
+        for _ in range(2):
+            assert await running.look_again()
+            assert running.known.stopped == {(INCARNATION, 0): RETURNED.format(at=1)}
+            assert (readers.given, running.lag) == ([0], 2)
+        kafka.history = ((3, 0), (7, 1))
+        assert await running.look_again()
+        assert (readers.given, running.known.stopped) == ([0, 1], {})
+    finally:
+        await running.close()

@@ -51,6 +51,8 @@ class Known:
     """Partitions that are read no further, and why."""
     parted: set[tuple[bytes, int]] = field(default_factory=set)
     """Those of them whose log Kafka has otherwise."""
+    returned: dict[tuple[bytes, int], str] = field(default_factory=dict)
+    """Partitions that are not read, and why: a leader of before is back whose records would be dropped."""
     diverged: tuple[str, ...] = ()
     """Topics of the replica that keep what Kafka's logs have no more."""
     heard_ms: int | None = None

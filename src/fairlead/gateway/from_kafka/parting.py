@@ -5,8 +5,9 @@ TOPIC row of a new topic epoch, with the offset and a fence (`ownership/historie
 brought it: what stands here from that offset on is cut, in the same commit, and copied into the diverged topic; every
 site to which the stream goes on does the same by that row.
 
-Always true: the offset is one below which Kafka says that it has the same epochs; a partition of which that cannot be
-said, or whose leader is none of a later election, stays as it is, stopped.
+Always true: the offset is one below which Kafka says that it has the same epochs, and what Kafka has from there on is
+of the fence or a later one. A partition of which that cannot be said, or whose leader is none of a later election,
+stays as it is, stopped.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.frame import apply_frame
 from fairlead.streamlog.frames.frame import FrameTopic
 from fairlead.streamlog.ownership.epochs import next_epoch
-from fairlead.streamlog.ownership.histories import Beginning, beginning_of
+from fairlead.streamlog.ownership.histories import Beginning, beginning_of, fence_of
 from fairlead.streamlog.parting import history_below
 from fairlead.streamlog.payloads import History, TopicPayload
 from fairlead.streamlog.rows import Kind
@@ -38,6 +39,12 @@ from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.shard import Shard
 
 log = structlog.get_logger()
+
+RETURNED = (
+    "its log has records of an epoch from before those that are here from offset {at} on: a leader of before is back"
+)
+NOT_YET = "its leader does not know the epochs that are here"
+UNSURE = "its log and what is here may part below offset {at}: here an epoch ends in a hole there"
 
 
 class Parted(NamedTuple):
@@ -66,7 +73,9 @@ async def cut_all(
     for id in sorted({id for id, _ in known.parted} & owned.keys()):
         shard, topic = owned[id]
         partitions = frozenset(partition for of, partition in known.parted if of == id)
-        found = await parted_of(kafka, shard, topic, known.topics[id], partitions)
+        asked = await parted_of(kafka, shard, topic, known.topics[id], partitions)
+        known.stopped |= {(id, partition): each for partition, each in asked.items() if isinstance(each, str)}
+        found = {partition: each for partition, each in asked.items() if not isinstance(each, str)}
         if found:
             stop_reading()
             await shard.submit(partial(cut_off, stream, shard, upstream, topic, found))
@@ -75,17 +84,63 @@ async def cut_all(
 
 async def parted_of(
     kafka: Kafka, shard: Shard, topic: Topic, told: TopicMetadata, partitions: frozenset[int]
-) -> dict[int, Parted]:
-    """Those of a topic's partitions that are to be cut, and where. Raises: TryAgain: Kafka does not say it now."""
-    found: dict[int, Parted] = {}
+) -> dict[int, Parted | str]:
+    """Those of a topic's partitions that are to be cut, and where; or why one is not. Raises: TryAgain: Kafka does not
+    say it now."""
+    found: dict[int, Parted | str] = {}
     for partition in partitions:
         state = shard.state.partition(topic.number, partition)
         leader = told.partitions[partition].epoch if partition < len(told.partitions) else -1
         if state.epoch < leader:  # else no election has done it
-            at = await common_end(kafka, TopicPartition(told.name, partition), state.history, state.end)
+            place = TopicPartition(told.name, partition)
+            at = await common_end(kafka, place, state.history, state.end)
             if at is not None and at < state.end:
-                found[partition] = Parted(at, state)
+                why = await _why_not(kafka, place, shard, topic, Parted(at, state))
+                found[partition] = why or Parted(at, state)
     return found
+
+
+async def _why_not(kafka: Kafka, place: TopicPartition, shard: Shard, topic: Topic, parted: Parted) -> str:
+    """Why a partition must not be cut there; empty if it may be.
+
+    What Kafka has from there on may be of an epoch below the fence: a leader is back that had gone on in it. And where
+    records before the epoch of the tail end in a hole here, nobody knows where in that hole the tail's log began.
+    """
+    at, state = parted
+    epoch, end = await kafka.end_of_epoch(place, state.epoch)
+    if epoch < 0:
+        return NOT_YET
+    if end > at:
+        return RETURNED.format(at=at)
+    if state.epoch_before(at) == state.epoch or at <= state.start:
+        return ""
+    stands = await shard.submit(lambda draft: draft.stored_at(topic.number, place.partition, at - 1) is not None)
+    return "" if stands else UNSURE.format(at=at)
+
+
+async def note_returned(
+    kafka: Kafka, upstream: KafkaUpstream, known: Known, owned: Mapping[bytes, tuple[Shard, Topic]]
+) -> None:
+    """Find the partitions that stand where they were cut, while a leader is back whose log goes on there in an epoch
+    below the fence: its records would be dropped, time and again. Asked are those of which something is missing.
+
+    Raises:
+        FairleadError: Kafka does not answer.
+    """
+    asked = {place for place in known.returned if place[0] in owned}
+    for id, (shard, topic) in owned.items():
+        notes = ((each, shard.state.note((upstream.link, id, each))) for each in range(topic.partitions))
+        asked |= {(id, each) for each, note in notes if note is not None and not note.behind.conflict}
+    returned: dict[tuple[bytes, int], str] = {}
+    for id, partition in sorted(asked):
+        shard, topic = owned[id]
+        since = beginning_of(topic.since, partition)
+        fence = fence_of(since)
+        if fence is not None and shard.state.partition(topic.number, partition).epoch < fence:
+            _, end = await kafka.end_of_epoch(TopicPartition(known.topics[id].name, partition), fence - 1)
+            if end > since[0]:
+                returned[id, partition] = RETURNED.format(at=since[0])
+    known.returned = returned
 
 
 async def common_end(kafka: Kafka, place: TopicPartition, history: History, end: int) -> int | None:

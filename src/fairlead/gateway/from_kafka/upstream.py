@@ -20,7 +20,7 @@ from fairlead.gateway.from_kafka import topics
 from fairlead.gateway.from_kafka.cursors import put_cursors
 from fairlead.gateway.from_kafka.granting import KafkaGranting, Wanted
 from fairlead.gateway.from_kafka.known import Counts, KafkaTiming, Known
-from fairlead.gateway.from_kafka.parting import cut_all
+from fairlead.gateway.from_kafka.parting import cut_all, note_returned
 from fairlead.gateway.from_kafka.starts import follow_starts, keeps_all
 from fairlead.kafka import LATEST, TopicPartition
 from fairlead.kafka import Cluster as Kafka
@@ -199,8 +199,10 @@ class RunningUpstream:
         await self._note_gone(kafka, stream, {each.topic_id for each in found.values()})
         owned = self._owned(stream)
         await cut_all(kafka, stream, self.record, self.known, owned, self._stop_reading)
+        await note_returned(kafka, self.record, self.known, owned)
         wanted = self._wanted(owned)
-        await self._give(stream, wanted)
+        returned = self.known.returned
+        await self._give(stream, tuple(each for each in wanted if (each.topic_id, each.partition) not in returned))
         await self._cursors(kafka, stream, owned)
         await self._starts(kafka, owned)
         self.known.ends = await self._ends(kafka, wanted)
@@ -267,7 +269,7 @@ class RunningUpstream:
             return
         self._granting.take_back(self.record, "given anew")
         await self._clear_notes(stream)
-        self.known.stopped, self.known.parted = {}, set()
+        self.known.stopped, self.known.parted = dict(self.known.returned), set()
         self.waits_for = ""
         self._given = wanted if self._granting.give(self.record, stream, wanted) else None
 
