@@ -34,6 +34,7 @@ class Log:
 
     history: History
     end: int
+    start: int = 0
 
     async def end_of_epoch(self, place: TopicPartition, epoch: int) -> tuple[int, int]:
         assert place == PLACE
@@ -43,6 +44,11 @@ class Log:
         if higher is None:
             return -1, -1
         return max((older for older, _ in self.history if older <= epoch), default=epoch), higher
+
+    async def offsets(
+        self, places: Iterable[TopicPartition], at: int, committed: bool = False
+    ) -> dict[TopicPartition, OffsetAndEpoch]:
+        return {each: OffsetAndEpoch(self.start if at == EARLIEST else self.end) for each in places}
 
     @property
     def leader(self) -> TopicMetadata:
@@ -198,8 +204,11 @@ async def test_where_a_leader_of_before_comes_back_behind_a_cut_nothing_more_is_
     known, owned = Known(topics={INCARNATION: back.leader}), {INCARNATION: stream.topic("ships")}
     await note_returned(cast(Cluster, back), upstream, known, owned)
     assert known.returned == {(INCARNATION, 0): RETURNED.format(at=1)}
-    await note_returned(cast(Cluster, Log(((3, 0), (7, 1)), 3)), upstream, known, owned)
-    assert not known.returned
+    for other in (Log(((3, 0), (7, 1)), 3), Log(((6, 2),), 3, start=2)):
+        await note_returned(cast(Cluster, other), upstream, known, owned)
+        assert not known.returned
+        await note_returned(cast(Cluster, back), upstream, known, owned)
+        assert known.returned
 
 
 class Whole(Log):
@@ -210,11 +219,6 @@ class Whole(Log):
 
     async def describe_configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigValue]]:
         return {}
-
-    async def offsets(
-        self, places: Iterable[TopicPartition], at: int, committed: bool = False
-    ) -> dict[TopicPartition, OffsetAndEpoch]:
-        return {each: OffsetAndEpoch(0 if at == EARLIEST else self.end) for each in places}
 
     async def close(self) -> None:
         """Nothing is open."""

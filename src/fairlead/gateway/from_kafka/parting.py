@@ -23,8 +23,8 @@ from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import KafkaUpstream
 from fairlead.gateway.from_kafka.known import Known
 from fairlead.gateway.from_kafka.topics import admission_of, frame_of
+from fairlead.kafka import EARLIEST, TopicMetadata, TopicPartition
 from fairlead.kafka import Cluster as Kafka
-from fairlead.kafka import TopicMetadata, TopicPartition
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.frame import apply_frame
 from fairlead.streamlog.frames.frame import FrameTopic
@@ -137,8 +137,10 @@ async def note_returned(
         since = beginning_of(topic.since, partition)
         fence = fence_of(since)
         if fence is not None and shard.state.partition(topic.number, partition).epoch < fence:
-            _, end = await kafka.end_of_epoch(TopicPartition(known.topics[id].name, partition), fence - 1)
-            if end > since[0]:
+            place = TopicPartition(known.topics[id].name, partition)
+            _, end = await kafka.end_of_epoch(place, fence - 1)
+            # Of epochs before those that Kafka still knows it says that they end where its log begins.
+            if end > max(since[0], (await kafka.offsets([place], EARLIEST))[place].offset):
                 returned[id, partition] = RETURNED.format(at=since[0])
     known.returned = returned
 
