@@ -182,6 +182,47 @@ async def test_what_is_worked_on_while_a_transaction_fails_is_not_sent_after_it(
     assert world.b.values("t") == numbers(0, 12)
 
 
+class Watched(FakeCluster):
+    """A source that counts looks at its topics."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.looks = 0
+
+    async def topics(self, names: Iterable[str] | None) -> Mapping[str, Topic]:
+        self.looks += names is None
+        return await super().topics(names)
+
+
+async def test_a_topic_that_is_missed_for_one_look_comes_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What of it is in a transaction is committed once it is found again."""
+    source = Watched("a")
+    source.make("t")
+    source.put("t", 0, numbers(0, 4))
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    commits = FakeTransactional.commit
+
+    async def waits(self: FakeTransactional) -> None:
+        begun.set()
+        await go_on.wait()
+        await commits(self)
+
+    async with world.running(source, exactly_once=True) as mirror:
+        await until(lambda: has(world, 4) and mirror.left == 0)
+        monkeypatch.setattr(FakeTransactional, "commit", waits)
+        source.put("t", 0, numbers(4, 8))
+        await begun.wait()
+        missed, looks = source.made.pop("t"), source.looks
+        await until(lambda: source.looks > looks)
+        await a_quiet_while()
+        source.made["t"] = missed
+        go_on.set()
+        source.put("t", 0, numbers(8, 12))
+        await until(lambda: world.b.values("t")[-1:] == [b"11"] and mirror.left == 0)
+        await a_quiet_while()
+    assert world.b.values("t") == numbers(0, 12)
+
+
 async def test_an_end_does_not_wait_for_a_topic_that_is_gone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last transaction failed, and nothing of it can be fetched again."""
     world.a.make("t")

@@ -238,9 +238,9 @@ class Source:
                 self._carrier.resume(copy)
 
     async def _lose(self, part: Part, copy: Standing) -> None:
+        self._tally.notes[part.topic] = "it was deleted at the source"
         await self._carrier.leave(copy)
         left = copy.end - copy.position.offset - copy.records_under_way
-        self._tally.notes[part.topic] = "it was deleted at the source"
         if left > 0 and copy.stopped is None:
             copy.stop(f"the topic was deleted at the source, and up to {left:,} records of it were not mirrored")
         self._past[part] = copy.position

@@ -97,7 +97,10 @@ class LocalCarrier:
         return True
 
     async def leave(self, standing: Standing) -> None:
+        """What is in a transaction is committed or forgotten then: who takes the partition again begins behind it."""
         self.remove(standing)
+        while isinstance(standing, ExactCopy) and not standing.idle:
+            await self._next_move()
 
     def work(self) -> Iterable[Coroutine[Any, Any, None]]:
         return [stream.run() for stream in self._streams]
@@ -105,12 +108,15 @@ class LocalCarrier:
     async def drain(self) -> None:
         for carried in self._carried.values():
             while not carried.copy.at_rest:
-                self._moved.clear()
-                await self._moved.wait()
+                await self._next_move()
 
     async def close(self) -> None:
         for stream in self._streams:
             await stream.close()
+
+    async def _next_move(self) -> None:
+        self._moved.clear()
+        await self._moved.wait()
 
     async def _worry(self, carried: Carried, answer: Answer) -> None:
         await self._way.worry(carried.copy, carried.offset, answer)
