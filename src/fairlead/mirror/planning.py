@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from fairlead.mirror.aliases import Aliases
 from fairlead.mirror.beginning import begins
@@ -13,7 +14,13 @@ from fairlead.mirror.lanes import Part
 from fairlead.mirror.names import destinations
 from fairlead.mirror.options import MirrorOptions
 from fairlead.mirror.ports import EARLIEST, LATEST, Cluster, Place, Topic
+from fairlead.mirror.returning import Returning
 from fairlead.mirror.whence import From
+
+_TWICE: Final = (
+    "it was taken over from {} of the destination, which has its records, so they would be there twice: start the "
+    "mirror anew with --from latest to mirror what comes from then on, or with a --prefix, or delete the topic there"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +73,31 @@ def plan_topics(
     book: Book,
     taken: Mapping[str, str],
     looping: Container[str],
-    returning: Container[str],
+    returning: Returning,
     aliases: Aliases | None,
+    begin: From,
 ) -> TopicPlan:
-    """Which topics of `there` go where among those of `here`.
+    """Which topics of `there` go where among those of `here`; `begin` is for those that are in no books.
 
     A topic that was mirrored before, or that has as many partitions at both ends, grows with its source. One that
     somebody else made with fewer partitions stays as it is, unless all are to grow.
     """
     names = options.chosen.among(name for name, topic in there.items() if not topic.internal)
     within_one = source.id == destination
-    loops = {"looping": looping, "returning": returning}
+    loops = {"looping": looping, "returning": returning.topics}
     named = destinations(names, options.prefix, same_cluster=within_one, taken=taken, aliases=aliases, **loops)
+    known = {(part.topic_id, position.to) for part, position in book.positions.items() if part.cluster == source.id}
+    twice = {
+        name: _TWICE.format(to)
+        for name, to in named.carried.items()
+        if begin.what != "latest" and (there[name].topic_id, to) not in known and returning.is_same(name, here.get(to))
+    }
     topics = tuple(
         _planned_topic(there[name], to, here.get(to), options.grows_all or book.knows(source.id, name))
         for name, to in named.carried.items()
+        if name not in twice
     )
-    return TopicPlan(topics, named.refused, named.left_out)
+    return TopicPlan(topics, named.refused, {**named.left_out, **twice})
 
 
 def _planned_topic(source: Topic, to: str, found: Topic | None, follows: bool) -> PlannedTopic:

@@ -1,17 +1,21 @@
 """Topics of a source that are the destination's own: a stream of Fairlead keeps topics of a Kafka cluster at Kafka's
 offsets, and a mirror from there to that same Kafka cluster would write all of them into themselves.
 
-Such a topic says by a setting of its own who owns it (`model/kafka_clusters.py`), at every site that has it.
+Such a topic says by a setting of its own who owns it (`model/kafka_clusters.py`), at every site that has it. Once it is
+taken over it says which topic of Kafka's it was. The destination has all that was there before; from which offset on it
+lacks records nobody says. So it stays left out while the destination has that topic, unless somebody lets it begin with
+what is new, or it was begun before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from uuid import UUID
 
+from fairlead.mirror.configs import Setting
 from fairlead.mirror.ports import Cluster, Topic
 from fairlead.model.errors import NotAllowed, TryAgain, UnknownTopic
-from fairlead.model.kafka_clusters import ORIGIN_CLUSTER, owner_of
+from fairlead.model.kafka_clusters import ORIGIN_CLUSTER, ORIGIN_TOPIC, owner_of
 
 
 class Returning:
@@ -22,6 +26,8 @@ class Returning:
         self._mark = str(UUID(bytes=owner_of(destination)))
         self._others: dict[str, bytes] = {}
         """Topics that are not the destination's, and their ids; they never become so."""
+        self._were: dict[str, str] = {}
+        """Which topic some of them have been since they were made, where that is told."""
         self.topics: frozenset[str] = frozenset()
 
     async def look(self, topics: Iterable[Topic]) -> None:
@@ -38,6 +44,15 @@ class Returning:
             raise TryAgain(str(error)) from error
         except NotAllowed:
             configs = {}  # whoever hides the settings of its topics is no stream that keeps ours
-        marks = {name: its.get(ORIGIN_CLUSTER) for name, its in configs.items()}
-        self.topics = frozenset(name for name, mark in marks.items() if mark is not None and mark.value == self._mark)
+        self.topics = frozenset(name for name, its in _told(configs, ORIGIN_CLUSTER) if its == self._mark)
         self._others.update((name, id) for name, id in asked.items() if name not in self.topics)
+        self._were = {name: its for name, its in self._were.items() if name not in asked}
+        self._were.update(_told(configs, ORIGIN_TOPIC))
+
+    def is_same(self, topic: str, found: Topic | None) -> bool:
+        """Whether a topic of the source, as of the last look, and this one of the destination were one topic."""
+        return found is not None and self._were.get(topic) == str(UUID(bytes=found.topic_id))
+
+
+def _told(configs: Mapping[str, Mapping[str, Setting]], setting: str) -> Iterator[tuple[str, str]]:
+    return ((name, its[setting].value) for name, its in configs.items() if setting in its)

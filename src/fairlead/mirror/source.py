@@ -29,7 +29,7 @@ from fairlead.mirror.ports import EARLIEST as AT_START
 from fairlead.mirror.ports import LATEST, Answer, Cluster, Place, Topic, Trouble
 from fairlead.mirror.report import Tally
 from fairlead.mirror.returning import Returning
-from fairlead.mirror.whence import EARLIEST
+from fairlead.mirror.whence import EARLIEST, From
 from fairlead.model.errors import BadRequest, TryAgain, UnknownPartition
 
 
@@ -88,7 +88,7 @@ class Source:
     async def plan(self, taken: Mapping[str, str]) -> tuple[TopicPlan, list[Planned]]:
         """What would be mirrored, without a change of anything. Raises: BadRequest, TryAgain."""
         there = await self._look()
-        topics = self._plan_topics(there, taken)
+        topics = self._plan_topics(there, taken, self._options.begin)
         numbers = {topic.source.name: range(topic.source.partitions) for topic in topics.topics}
         return topics, await plan_partitions(
             self.cluster,
@@ -114,13 +114,13 @@ class Source:
         """From now on no other source may write the topics of this plan."""
         self._names.update({topic.source.name: topic.to for topic in plan.topics})
 
-    def _plan_topics(self, there: Mapping[str, Topic], taken: Mapping[str, str]) -> TopicPlan:
+    def _plan_topics(self, there: Mapping[str, Topic], taken: Mapping[str, str], begin: From) -> TopicPlan:
         here = self._destination.topics
         options, book = self._options, self._book()
         looping = self._origins.looping
         to = self._destination.cluster.id
-        returning = self._returning.topics
-        return plan_topics(self.cluster, there, here, to, options, book, taken, looping, returning, self.aliases)
+        known = self._returning
+        return plan_topics(self.cluster, there, here, to, options, book, taken, looping, known, self.aliases, begin)
 
     async def start(self, topics: TopicPlan, planned: Sequence[Planned]) -> None:
         """Make the topics and begin to mirror. Raises: BadRequest, TryAgain."""
@@ -188,7 +188,7 @@ class Source:
     async def refresh(self, taken: Mapping[str, str]) -> None:
         """Look for new topics, new partitions and topics that were made again. Raises: BadRequest, TryAgain."""
         there = await self._look()
-        plan = self._plan_topics(there, taken)
+        plan = self._plan_topics(there, taken, EARLIEST)
         self._note_others(plan)
         self.claim(plan)
         await self._lose_deleted(there)

@@ -14,7 +14,7 @@ from fairlead.broker.node import NODE_ID
 from fairlead.broker.settings.kinds import ConfigType
 from fairlead.broker.settings.topic_settings import SETTINGS, in_force, timestamp_type
 from fairlead.cluster.stream import Stream
-from fairlead.model.kafka_clusters import ORIGIN_CLUSTER
+from fairlead.model.kafka_clusters import ORIGIN_CLUSTER, ORIGIN_TOPIC
 from fairlead.model.settings import Settings
 from fairlead.streamlog.values import Topic
 
@@ -62,10 +62,17 @@ def topic_configs(stream: Stream, topic: Topic, settings: Settings) -> list[Conf
         synonyms = ((own[name], Source.TOPIC), inherited) if name in own else (inherited,)
         found.append(Config(name, value, source_of(name, own), False, setting.type, setting.documentation, synonyms))
     if topic.is_of_kafka:
-        origin = str(UUID(bytes=topic.owner))
-        kind, what = ConfigType.STRING, f"The Kafka cluster that gives the topic's offsets, {topic.owner_at} here."
-        found.append(Config(ORIGIN_CLUSTER, origin, Source.DEFAULT, True, kind, what, ((origin, Source.DEFAULT),)))
+        what = f"The Kafka cluster that gives the topic's offsets, {topic.owner_at} here."
+        found.append(_origin(ORIGIN_CLUSTER, topic.owner, what))
+    elif topic.epoch:
+        what = "The id that the topic has had at every site since it was made, also in Kafka if it came from there."
+        found.append(_origin(ORIGIN_TOPIC, topic.incarnation, what))
     return found
+
+
+def _origin(name: str, id: bytes, what: str) -> Config:
+    value = str(UUID(bytes=id))
+    return Config(name, value, Source.DEFAULT, True, ConfigType.STRING, what, ((value, Source.DEFAULT),))
 
 
 def broker_configs(stream: Stream, settings: Settings, advertised: tuple[str, int]) -> list[Config]:
