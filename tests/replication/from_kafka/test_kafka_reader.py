@@ -19,6 +19,7 @@ from fairlead.kafka.errors import OFFSET_OUT_OF_RANGE
 from fairlead.model.errors import FairleadError, NotAllowed, TryAgain
 from fairlead.protocol.batch import CONTROL, TRANSACTIONAL
 from fairlead.replication.credit import CreditPool, CreditWindow
+from fairlead.replication.from_kafka import reader as reader_module
 from fairlead.replication.from_kafka.reader import KafkaReader
 from fairlead.spark.packets import Packet
 from fairlead.streamlog.frames.codec import decode_frame
@@ -262,7 +263,9 @@ async def test_a_log_that_goes_on_otherwise_stops_its_partition() -> None:
         async with reading(kafka) as rig:
             kafka.says(batch_of_epoch(1, 0, b"a", b"b"))
             await some(rig)
+            (frame,) = rig.frames
             rig.apply()
+            rig.credit.answered(1, len(frame))
             kafka.end = end
             kafka.says(position=2, **cast(Any, told))
             await some(rig, lambda rig: rig.stopped)
@@ -270,6 +273,38 @@ async def test_a_log_that_goes_on_otherwise_stops_its_partition() -> None:
             kafka.says(batch_of_epoch(5, 2, b"other"), position=2)
             await until(kafka.answers.empty)
             assert not rig.frames
+
+
+@pytest.mark.parametrize("told", [{"error": OFFSET_OUT_OF_RANGE}, {"diverging": (1, 1)}])
+async def test_what_kafka_has_lost_has_come_before_it_is_told(told: dict[str, Any]) -> None:
+    """What is on its way is dropped as soon as the grant is taken back, and Kafka has it no more. Nothing more of the
+    partition is handed on meanwhile."""
+    kafka = FakeKafka(end=2)
+    async with reading(kafka) as rig:
+        kafka.says(batch_of_epoch(1, 0, b"a", b"b"))
+        await some(rig)
+        (frame,) = rig.frames
+        kafka.end = 1
+        kafka.says(position=2, **told)
+        await until(kafka.answers.empty)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not rig.stopped
+        rig.apply()
+        rig.credit.answered(1, len(frame))
+        await some(rig, lambda rig: rig.stopped)
+        assert rig.values == {0: b"a", 1: b"b"}
+        assert not rig.frames
+
+
+async def test_what_was_lost_on_the_way_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader_module, "ARRIVES_SECONDS_MAX", 0.01)
+    kafka = FakeKafka(end=2)
+    async with reading(kafka) as rig:
+        kafka.says(batch_of_epoch(1, 0, b"a", b"b"))
+        await some(rig)
+        kafka.says(position=2, diverging=(1, 1))
+        await some(rig, lambda rig: rig.stopped)
 
 
 async def test_what_cannot_be_kept_as_it_is_stops_its_partition() -> None:

@@ -2,8 +2,9 @@
 
 In: a `KafkaGrant`. Out: encoded frames, and reports of what keeps the grant, or one of its partitions, from going on.
 Always true: a frame begins where the one before ended, so a frame that is lost is noticed; a partition is read on from
-behind what was handed on of it, whatever ends the reading; of a partition that has stopped nothing more is sent. It
-reads as far as the replica has room.
+behind what was handed on of it, whatever ends the reading; of a partition that has stopped nothing more is sent; that
+Kafka's log is another is told once the replica has all that was handed on and not lost. It reads as far as the
+replica has room.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ OpenKafka = Callable[[str, str], Awaitable[Cluster]]
 FETCH: Final = FetchSettings(max_bytes=16_000_000, partition_bytes=4_000_000)
 """An answer is held while the replica has no room, one of each broker."""
 AGAIN_SECONDS_MAX: Final = 10.0
+ARRIVES_SECONDS_MAX: Final = 60.0
+"""What was handed on and is not answered by then was lost on the way; nothing comes behind it that would show that."""
 WATCH_SECONDS: Final = 1.0
 """How often it is looked whether the brokers answer."""
 
@@ -106,6 +109,10 @@ class KafkaReader:
 
     async def _stop(self, place: TopicPartition, why: str, *, parted: bool = False) -> None:
         log.warning("partition stopped", topic=place.topic, partition=place.partition, why=why)
+        if parted:  # what is cut here is kept, and what is on its way then is not: Kafka may have lost it
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ARRIVES_SECONDS_MAX):
+                    await self.credit.until_settled()
         stopped = KafkaStopped(self._of[place].topic_id, place.partition, why[:500], parted)
         await self._send(KafkaReport(self.grant.grant, self._told, (stopped,)))
         # Not before it is told: what fails meanwhile ends this reading, and the next one meets it again.
