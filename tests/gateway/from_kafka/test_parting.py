@@ -63,6 +63,7 @@ class Log:
         (((3, 0), (4, 8)), 20, Log(((3, 0), (5, 10)), 15), 8),
         (((1, 0), (3, 4), (4, 8)), 20, Log(((1, 0), (2, 3), (5, 10)), 15), 3),
         (((3, 0),), 20, Log(((5, 0),), 0), 0),
+        (((3, 0),), 20, Log(((9, 12),), 15), 12),
         (((3, 0), (9, 8)), 20, Log(((3, 0),), 12), 8),
         (((5, 0),), 20, Log(((3, 0), (4, 7)), 12), None),
         ((), 0, Log(((3, 0),), 12), None),
@@ -71,8 +72,8 @@ class Log:
 async def test_it_is_asked_for_the_newest_epoch_that_both_have(
     history: History, end: int, there: Log, expected: int | None
 ) -> None:
-    """Where Kafka lost an end, lost nothing, has another epoch in place of ours, or two, or lost all; where it was put
-    back it knows none of ours."""
+    """Where Kafka lost an end, lost nothing, has another epoch in place of ours, or two, or lost all, or retention
+    has dropped what it had of ours; where it was put back it knows none of ours."""
     assert await common_end(cast(Cluster, there), PLACE, history, end) == expected
 
 
