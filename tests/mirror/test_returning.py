@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
+import pytest
+
 from fairlead.mirror.configs import Setting
+from fairlead.mirror.ports import Topic
 from fairlead.model.errors import NotAllowed
 from fairlead.model.kafka_clusters import ORIGIN_CLUSTER, ORIGIN_TOPIC, owner_of
 from tests.mirror.fake import FakeCluster
@@ -66,6 +70,26 @@ async def test_once_it_is_taken_over_it_is_not_written_into_itself(world: World)
     async with world.running(name="third"):
         del world.b.made["t"]
         await until(lambda: world.b.values("t") == [b"1", b"2"])
+
+
+async def test_a_destination_that_does_not_name_the_topic_for_a_moment_has_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there as it is to be made, and nothing is written into it."""
+    keep_at_both(world)
+    named, hidden = world.b.topics, {"t"}
+
+    async def topics(names: Iterable[str] | None) -> Mapping[str, Topic]:
+        return {name: each for name, each in (await named(names)).items() if names is not None or name not in hidden}
+
+    async with world.running() as mirror:
+        await until(lambda: "owns it" in mirror.tally.notes.get("topic t", ""))
+        monkeypatch.setattr(world.b, "topics", topics)
+        take_over(world.a, "t", world.b.made["t"].topic_id)
+        await until(lambda: "there after all" in (mirror.sources[0].trouble or ""))
+        hidden.clear()
+        await until(lambda: "--from latest" in mirror.tally.notes["topic t"])
+        assert world.b.values("t") == [b"1", b"2"]
 
 
 async def test_what_comes_after_it_was_taken_over_goes_where_that_is_asked_for(world: World) -> None:

@@ -138,7 +138,10 @@ class Source:
             if topic.makes:
                 if topic.to != topic.source.name:
                     await self._destination.enter_topic(topic.to, self._origins.path(topic.source.name))
-                await self._destination.make(topic.to, topic.partitions, configs.get(topic.source.name, {}), copied)
+                its = configs.get(topic.source.name, {})
+                found = await self._destination.make(topic.to, topic.partitions, its, copied)
+                if self._returning.is_same(topic.source.name, found):
+                    raise TryAgain(f"the destination's topic {topic.to} is there after all")
             else:
                 await self._destination.grow(topic.to, topic.partitions)
                 self._tally.notes[topic.source.name] = (
