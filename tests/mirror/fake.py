@@ -188,7 +188,7 @@ class FakeCluster:
         self._answers()
         if self.refuses_configs is not None:
             raise self.refuses_configs
-        return {topic: dict(self.made[topic].configs) for topic in topics}
+        return {topic: dict(self.made[topic].configs) for topic in topics if topic in self.made}
 
     async def alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Mapping[str, FairleadError]:
         self._answers()
