@@ -13,12 +13,12 @@ import pytest
 from fairlead.mirror.bytes.outgoing import Outgoing
 from fairlead.mirror.exactly import strand
 from fairlead.mirror.names import REGISTRY, positions_topic
-from fairlead.mirror.ports import Topic
+from fairlead.mirror.ports import EARLIEST, Answer, Place, Topic, Trouble
 from fairlead.mirror.workers.sink import Sink
 from fairlead.model.errors import Aborted, FairleadError, Fenced, InvalidValue
 from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch
 from fairlead.spark.control import Control
-from tests.mirror.fake import FakeCluster, FakeTransactional
+from tests.mirror.fake import FakeCluster, FakeFeed, FakeTransactional
 from tests.mirror.world import World
 from tests.support.waiting import a_quiet_while, until
 
@@ -220,6 +220,59 @@ async def test_a_topic_that_is_missed_for_one_look_comes_once(world: World, monk
         source.put("t", 0, numbers(8, 12))
         await until(lambda: world.b.values("t")[-1:] == [b"11"] and mirror.left == 0)
         await a_quiet_while()
+    assert world.b.values("t") == numbers(0, 12)
+
+
+class Asked(FakeCluster):
+    """A source that says only when the test lets it where partitions begin."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.asked = 0
+
+    async def offsets(self, places: Iterable[Place], at: int) -> Mapping[Place, int]:
+        if at == EARLIEST and not self.gate.is_set():
+            self.asked += 1
+            await self.gate.wait()
+        return await super().offsets(places, at)
+
+
+class Leaping(FakeFeed):
+    """Says once, as the test wants, that the offset which it stands at is not there."""
+
+    at: int | None = None
+
+    def _answer(self, place: Place) -> Answer | None:
+        if place in self._at and self._at[place][1] == Leaping.at:
+            Leaping.at = None
+            return Answer(place, memoryview(b""), (), -1, Trouble.OUT_OF_RANGE)
+        return super()._answer(place)
+
+
+@pytest.mark.parametrize("world", ["local"], indirect=True)
+async def test_what_is_decided_while_a_transaction_fails_is_not_for_what_is_mirrored_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The source is asked where the partition begins; the lane goes back before it answers."""
+    source = Asked("a")
+    source.make("t")
+    source.put("t", 0, numbers(0, 4))
+    monkeypatch.setattr(source, "feed", lambda *, committed=True: Leaping(source, committed=committed))
+    asked = failing(1, lambda: Aborted("as the test wants"))
+    async with world.running(source, exactly_once=True) as mirror:
+        await until(lambda: has(world, 4) and mirror.left == 0)
+        source.gate.clear()
+        world.b.fails = lambda transactional_id: asked(transactional_id) if source.asked else None
+        monkeypatch.setattr(strand, "TRANSACTION_SECONDS", 0.2)
+        monkeypatch.setattr(Leaping, "at", 8)
+        source.put("t", 0, numbers(4, 8))
+        await until(lambda: any("as the test wants" in line for line in world.said))
+        await a_quiet_while()
+        source.gate.set()
+        source.put("t", 0, numbers(8, 12))
+        await until(lambda: world.b.values("t")[-1:] == [b"11"])
     assert world.b.values("t") == numbers(0, 12)
 
 

@@ -260,11 +260,11 @@ class Source:
     async def _worry(self, copy: Standing, offset: int, answer: Answer) -> None:
         """A partition cannot be fetched from where it stands."""
         try:
-            await insisting(partial(self._settle, copy, offset, answer))
+            await insisting(partial(self._settle, copy, offset, answer, copy.went_back))
         except BadRequest as error:
             copy.stop(str(error))
 
-    async def _settle(self, copy: Standing, offset: int, answer: Answer) -> None:
+    async def _settle(self, copy: Standing, offset: int, answer: Answer, went_back: int) -> None:
         if answer.trouble is Trouble.UNKNOWN_TOPIC:
             self._carrier.remove(copy)  # the next look at the topics says what became of it
             self._missed.add(copy)
@@ -273,12 +273,14 @@ class Source:
         elif answer.trouble is Trouble.TRUNCATED:
             self._truncated(copy, offset, answer.diverged_at, "where the two part")
         else:
-            await self._out_of_range(copy, offset)
+            await self._out_of_range(copy, offset, went_back)
 
-    async def _out_of_range(self, copy: Standing, offset: int) -> None:
+    async def _out_of_range(self, copy: Standing, offset: int, went_back: int) -> None:
         place = Place(copy.part.topic, copy.part.partition)
         start = (await self.cluster.offsets([place], AT_START))[place]
         end = (await self.cluster.offsets([place], LATEST))[place]
+        if copy.went_back != went_back:
+            return  # it is fetched again from before
         if offset < start:
             self._gap(copy, offset, start)
         elif offset > end:

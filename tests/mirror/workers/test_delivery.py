@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.mirror.fake import FakeCluster
-from tests.support.waiting import in_time, until
+from tests.mirror.fake import FakeCluster, FakeFeed
+from tests.support.waiting import a_quiet_while, in_time, until
 
 from fairlead.mirror.books.book import Position, position_record
 from fairlead.mirror.bytes.limits import Limits
@@ -18,12 +18,13 @@ from fairlead.mirror.exactly.lane import Ground
 from fairlead.mirror.exactly.lanes import Lanes
 from fairlead.mirror.lanes import Part, lane_of
 from fairlead.mirror.names import positions_topic
-from fairlead.mirror.ports import Sender
+from fairlead.mirror.ports import Answer, Place, Sender, Trouble
 from fairlead.mirror.report import Tally
 from fairlead.mirror.workers.delivery import Delivery, Given
 from fairlead.mirror.workers.messages import PartProgress, Worry
 from fairlead.mirror.workers.rows import Ahead, Open
 from fairlead.model.clock import SystemClock
+from fairlead.model.errors import Aborted, FairleadError
 from fairlead.protocol.batch import build_batch
 
 NUMBER = 1
@@ -55,6 +56,19 @@ class Desk:
         """The same."""
 
 
+class Losing(FakeFeed):
+    """It does not find what begins at `at`."""
+
+    at = -1
+    asked = False
+
+    def _answer(self, place: Place) -> Answer | None:
+        if place in self._at and self._at[place][1] == self.at:
+            self.asked = True
+            return Answer(place, memoryview(b""), (), -1, Trouble.OUT_OF_RANGE)
+        return super()._answer(place)
+
+
 class Rig:
     """A source with a topic of eight records, and what a sink says of its partition."""
 
@@ -64,6 +78,8 @@ class Rig:
         self.b.make("t")
         self.source.make("t")
         self.source.put("t", 0, [b"%d" % number for number in range(8)])
+        self.feed = Losing(self.source)
+        self.source.feed = lambda *, committed=True: self.feed  # type: ignore[method-assign]
         self.part = Part("a", self.source.made["t"].topic_id, "t", 0)
         self.worries: list[Worry] = []
         self.told: list[PartProgress] = []
@@ -109,3 +125,26 @@ async def test_a_position_that_nobody_had_told_counts_if_it_is_of_the_same_topic
     assert [(each.position.offset, each.position.to, each.recorded, each.back) for each in rig.told] == [
         (begins, "t", 6, True)
     ]
+
+
+async def test_a_worry_of_what_was_fetched_before_a_failure_is_not_told() -> None:
+    """All of it is fetched again, from the last position that was committed. The reader may be gone, so that nobody
+    has given the partition anew: what is decided of the worry would be taken for its own."""
+    rig = Rig()
+    rig.feed.at = 8
+    failed: list[str] = []
+
+    def fails(transactional_id: str) -> FairleadError | None:
+        if transactional_id.endswith(".a") and rig.feed.asked and not failed:
+            failed.append(transactional_id)
+            return Aborted("as the test wants")
+        return None
+
+    rig.b.fails = fails
+    async with rig.running():
+        rig.open()
+        await until(lambda: any(each.back for each in rig.told))
+        await a_quiet_while()
+    assert failed
+    assert [(each.position.offset, each.back) for each in rig.told if each.back] == [(0, True)]
+    assert rig.worries == []

@@ -214,6 +214,7 @@ class ExactCopy(Copy):
     def go_back(self, position: Position | None) -> None:
         """All that was under way is as if it never was; fetch again from there, or from where it begins, if that is not
         committed yet."""
+        self.went_back += 1
         if self._begins:
             self._forget(self._begin)
             self.begin()

@@ -53,6 +53,8 @@ class Standing:
         self.ends: dict[int, int] = {}
         """Where partitions of the destination end at least, as far as answers to this one's batches have told; only
         where the key chooses among them. Whoever wants both reads these before `frontier`."""
+        self.went_back = 0
+        """How often all that was under way was forgotten: what is decided of before does not count after it."""
         self._begin = begin
         self._tally = tally
         self._moved = moved

@@ -247,14 +247,15 @@ class Delivery:
 
     async def _worry(self, standing: Standing, offset: int, answer: Answer) -> None:
         assert isinstance(standing, Copy)
-        self._spawn(self._tell(standing, offset, answer))
+        self._spawn(self._tell(standing, offset, answer, standing.went_back))
 
-    async def _tell(self, copy: Copy, offset: int, answer: Answer) -> None:
-        """Once nothing of the partition is under way: what is decided counts for the whole of it."""
+    async def _tell(self, copy: Copy, offset: int, answer: Answer, went_back: int) -> None:
+        """Once nothing of the partition is under way: what is decided counts for the whole of it. Not of one that went
+        back meanwhile: it is given again from before."""
         assert answer.trouble is not None
         while not copy.idle and copy.stopped is None:
             await self._next_move()
-        if copy.stopped is None and copy in self._numbers:
+        if copy.stopped is None and copy in self._numbers and copy.went_back == went_back:
             number = self._numbers[copy]
             await self._given.worry(Worry(number, offset, answer.trouble.value, answer.detail, answer.diverged_at))
 
