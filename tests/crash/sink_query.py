@@ -18,7 +18,7 @@ def main() -> None:
     spark = analytics.session(spark_sql_shuffle_partitions="3")
     spark.sparkContext.setLogLevel("ERROR")
     rows = spark.readStream.format("fairlead").options(server=server, topics=source, startingOffsets="earliest")
-    found = rows.option("maxOffsetsPerTrigger", 2_000).load("/default")
+    found = rows.option("maxOffsetsPerTrigger", 1_000).load("/default")
     dealt = found.selectExpr(f"'{target}' topic", "key", "value").repartition(3)
     sink = dealt.writeStream.format("fairlead").options(server=server, checkpointLocation=checkpoint)
     query = (sink.trigger(availableNow=True) if how else sink).start("/default")

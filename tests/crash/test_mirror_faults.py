@@ -34,7 +34,6 @@ MODES = {
 WAYS = [
     ("kafka", "kafka", "two of each"),
     ("kafka", "fairlead", "two of each"),
-    pytest.param("kafka", "kafka", "spark exactly once", marks=pytest.mark.spark),
 ]
 if ROUNDS:
     WAYS += [
@@ -42,7 +41,8 @@ if ROUNDS:
         ("fairlead", "fairlead", "two of each"),
         ("kafka", "kafka", "exactly once"),
         ("fairlead", "kafka", "exactly once"),
-        pytest.param("kafka", "kafka", "spark", marks=pytest.mark.spark),
+        ("kafka", "kafka", "spark"),
+        ("kafka", "kafka", "spark exactly once"),
     ]
 FEW = [
     "the mirror is killed",

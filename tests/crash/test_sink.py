@@ -23,7 +23,7 @@ pytestmark = pytest.mark.crash
 
 ROUNDS = int(os.environ.get("FAIRLEAD_TEST_ROUNDS", "3"))
 SEED = int(os.environ.get("FAIRLEAD_TEST_SEED", "15"))
-RECORDS_A_ROUND = 20_000
+RECORDS_A_ROUND = 6_000
 PARTITIONS = 3
 
 
