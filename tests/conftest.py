@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
 import structlog
+
+
+def pytest_configure() -> None:
+    """What a shell starts in the background ignores Ctrl-C, and so do the processes that it starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
