@@ -14,17 +14,20 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.crash.conftest import PREFIX, STREAM, Pair
 from tests.crash.test_forwarding import known
 from tests.support.records import read_all
+from tests.support.sites import Site
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.crash
 
 TOPIC = "put-aside"
+PROBE = "probe"
 
 
 class Writer:
     """An idempotent producer of librdkafka with its records, and at which offsets these were acknowledged."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, topic: str = TOPIC, timeout_ms: int = 120_000) -> None:
+        self._topic = PREFIX + topic
         self.acknowledged: dict[bytes, int] = {}
         self.failed: list[str] = []
         self.sent = 0
@@ -32,7 +35,7 @@ class Writer:
             {
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
-                "message.timeout.ms": 120_000,
+                "message.timeout.ms": timeout_ms,
                 "reconnect.backoff.max.ms": 500,
                 "retry.backoff.ms": 50,
             }
@@ -42,7 +45,7 @@ class Writer:
         """Send so many records, without waiting."""
         for _ in range(records):
             value = b"%d" % self.sent
-            self._producer.produce(PREFIX + TOPIC, value, partition=self.sent % 2, on_delivery=self._delivered)
+            self._producer.produce(self._topic, value, partition=self.sent % 2, on_delivery=self._delivered)
             self.sent += 1
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
@@ -79,6 +82,17 @@ class Writer:
         wait_until(self.has_all, "the next is acknowledged")
         return self.last_offset == -1
 
+    def tries(self) -> bool:
+        """Whether a record is put aside before its time is over."""
+        self.writes(1)
+        self._producer.flush(WAIT_SECONDS)
+        return set(self.acknowledged.values()) == {-1}
+
+
+def knows_its_owner_is_away(replica: Site) -> bool:
+    """A batch that was on its way when the owner went waits for it; those that come later are put aside."""
+    return Writer(replica.kafka, PROBE, timeout_ms=3_000).tries()
+
 
 def test_a_producer_goes_on_over_kills_and_each_record_is_in_the_topic_once(pair: Pair) -> None:
     """The owner is killed, then the copy while it puts aside; the producer goes on aside after its restart, and to the
@@ -88,13 +102,14 @@ def test_a_producer_goes_on_over_kills_and_each_record_is_in_the_topic_once(pair
     source.cli("stream", "replica", "edit", "-path", here, "-replica", there, "-acceptwrites", "true")
     replica.cli("stream", "edit", "-path", there, "-forwardwrites", "true", "-pending", "true")
     admin = AdminClient({"bootstrap.servers": source.kafka})
-    for future in admin.create_topics([NewTopic(PREFIX + TOPIC, 2)]).values():
+    for future in admin.create_topics([NewTopic(PREFIX + each, 2) for each in (TOPIC, PROBE)]).values():
         future.result(WAIT_SECONDS)
-    wait_until(lambda: known(replica, [TOPIC]), "the copy knows the topic")
+    wait_until(lambda: known(replica, [TOPIC, PROBE]), "the copy knows the topics")
     writer = Writer(replica.kafka)
     writer.writes(100)
     assert not writer.goes_aside()
     source.kill()
+    wait_until(lambda: knows_its_owner_is_away(replica), "the copy knows that its owner is away")
     writer.writes(100)
     assert writer.goes_aside()
     writer.writes(500)

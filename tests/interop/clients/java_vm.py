@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from py4j import java_gateway, protocol
 from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path, launch_gateway
 from py4j.protocol import Py4JJavaError
 
@@ -61,6 +62,8 @@ class JavaVM:
 @contextmanager
 def java_vm(jars: Path = JARS) -> Iterator[JavaVM]:
     """A virtual machine until the block ends; it ends with this process too."""
+    # A session of Spark in this process has put in its own, which asks Spark's machine what an error of any machine is.
+    java_gateway.get_return_value = protocol.get_return_value
     port, token = launch_gateway(
         jarpath=find_jar_path(), classpath=f"{jars}/*", javaopts=list(JVM_FLAGS), die_on_exit=True, enable_auth=True
     )
