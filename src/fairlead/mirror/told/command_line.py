@@ -106,7 +106,7 @@ def checked(
             "--preserve.partitions": preserve_partitions,
             "--preserve.order": preserve_order,
             "--groups": groups != ".*",
-            "--groups.exclude": groups_exclude != GROUPS_EXCLUDE,
+            "--groups.exclude": expression_of(groups_exclude, "--groups.exclude") != GROUPS_EXCLUDE,
             "--sync.group.offsets": sync_group_offsets != "true",
             "--sync.group.offsets.interval.seconds": sync_group_seconds != GROUP_SECONDS,
             "--sync.topic.configs": sync_topic_configs != "true",
