@@ -8,12 +8,12 @@ from pathlib import Path
 
 import matplotlib
 from examples.plants.queries import Line
+from examples.ships.pictures import save
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
 COLOURS = {"asia": "#1768ac", "europe": "#e07a1f"}
 INCHES = (12.0, 4.2)
-DPI = 110
 Point = tuple[float, int]
 """Seconds since the beginning, records."""
 
@@ -37,17 +37,11 @@ def draw(lines: Sequence[Line], course: Course, file: Path) -> None:
     _bars(faults, lines, "faults_per_1000_readings", "faults per 1,000 readings")
     _course(time, course)
     worst = max(lines, key=lambda line: line.faults_per_1000_readings)
-    figure.suptitle(
+    title = (
         f"{worst.plant.capitalize()}'s line {worst.line} fails most: "
-        f"{worst.faults_per_1000_readings:g} faults per 1,000 readings",
-        fontsize=12,
-        fontweight="bold",
-        x=0.01,
-        ha="left",
+        f"{worst.faults_per_1000_readings:g} faults per 1,000 readings"
     )
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=DPI, metadata={"Software": None})
-    pyplot.close(figure)
+    save(figure, title, file)
 
 
 def _bars(axes: Axes, lines: Sequence[Line], what: str, title: str) -> None:

@@ -10,13 +10,13 @@ import matplotlib
 from examples.shipping.fleet import HEADQUARTERS, OFFICES, SHIPS
 from examples.shipping.routes import PORTS, Place
 from examples.shipping.watch import Course, Way
+from examples.ships.pictures import save
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
 COLOURS = {SHIPS[0]: "#1768ac", SHIPS[1]: "#e07a1f"}
 GREY = "#5f6368"
 INCHES = (12.0, 4.4)
-DPI = 110
 WEST = -12.0
 
 
@@ -36,16 +36,7 @@ def draw(seen: Seen, file: Path) -> None:
     figure, (world, lag) = pyplot.subplots(1, 2, figsize=INCHES, width_ratios=(3, 2), layout="constrained")
     _world(world, seen)
     _lag(lag, seen.course)
-    figure.suptitle(
-        f"{seen.lost} containers of ducks went overboard in Sydney, and every office knew",
-        fontsize=12,
-        fontweight="bold",
-        x=0.01,
-        ha="left",
-    )
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=DPI, metadata={"Software": None})
-    pyplot.close(figure)
+    save(figure, f"{seen.lost} containers of ducks went overboard in Sydney, and every office knew", file)
 
 
 def _east(lon: float) -> float:
