@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from py4j.protocol import Py4JJavaError
 
 from tests.interop.clients.java_vm import JavaVM
+from tests.support.waiting import WAIT_SECONDS
 
 SESSION_MS = 6_000
 """Its group is empty so long after its site was lost."""
@@ -56,20 +57,24 @@ class Mover(ABC):
 
     def stop(self) -> None:
         """Commit all, leave and end. Raises what ended the member before."""
-        self._stopping.set()
-        self._thread.join()
+        self._end()
         if self._failed:
             raise self._failed[0]
 
     def give_up(self) -> None:
         """End; its site is gone, so it can neither commit nor leave, and may say so."""
         self._lost = True
-        self._stopping.set()
-        self._thread.join()
+        self._end()
 
     def next_offsets(self, count: int) -> dict[int, int]:
         """By partition, the offset after the first so many that it read."""
         return {each.partition: each.offset + 1 for each in self.read[:count]}
+
+    def _end(self) -> None:
+        self._stopping.set()
+        self._thread.join(WAIT_SECONDS)
+        if self._thread.is_alive():
+            raise TimeoutError(f"not in {WAIT_SECONDS:g} s: the {type(self).__name__} of {self.group} ends")
 
     def _guarded(self) -> None:
         try:
@@ -103,7 +108,9 @@ class ConfluentMover(Mover):
             if found:
                 self._asked.append(len(self.read))
                 consumer.commit()  # without waiting, which would be for ever once its site is gone
-        if not self._lost and self.committed < len(self.read):
+        if self._lost:
+            return  # not close(), which waits for ever for a commit that was on its way when its site went
+        if self.committed < len(self.read):
             consumer.commit(asynchronous=False)
             self.committed = len(self.read)
         consumer.close()
