@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient
 
 from fairlead.mirror.configs import CONFIGS_EXCLUDE
-from fairlead.mirror.names import GROUPS_EXCLUDE
+from fairlead.mirror.told.words import USUAL
 from tests.interop.clients.java_vm import JavaVM, java_vm
 from tests.interop.kafka_pair import KafkaPair
 from tests.interop.test_mirror import compact, once, options, rolled
@@ -266,6 +266,6 @@ def test_javas_class_translates_offsets_by_our_checkpoints(pair: KafkaPair, java
 def test_what_is_left_out_by_default_is_what_mirrormaker_2_leaves_out(java: JavaVM) -> None:
     """Of groups, and of the settings of topics."""
     groups = java.of(f"{KAFKA}.connect.mirror.DefaultGroupFilter")
-    assert groups.GROUPS_EXCLUDE_DEFAULT.replace(", ", "|") == GROUPS_EXCLUDE
+    assert USUAL.groups_exclude == groups.GROUPS_EXCLUDE_DEFAULT
     settings = java.of(f"{KAFKA}.connect.mirror.DefaultConfigPropertyFilter")
     assert settings.CONFIG_PROPERTIES_EXCLUDE_DEFAULT.replace(", ", "|") == CONFIGS_EXCLUDE

@@ -11,6 +11,7 @@ from typing import Any
 from fairlead.mirror.mirror import Mirror, Paces, Upstream
 from fairlead.mirror.options import MirrorOptions
 from fairlead.mirror.told.command_line import checked
+from fairlead.mirror.told.words import Words
 from fairlead.model.clock import SystemClock, SystemRandomness
 from tests.mirror.fake import FakeCluster
 from tests.mirror.joined import JoinedEngine
@@ -23,7 +24,7 @@ def options(**given: Any) -> MirrorOptions:
     """Options of a command line that mirrors everything, and these."""
     least: dict[str, Any] = {"consumer_configs": [Path("a")], "producer_config": Path("b"), "blacklist": None}
     whitelist = None if given.get("blacklist") else ".*"
-    return checked(**{**least, "whitelist": whitelist, **given})
+    return checked(Words(**{**least, "whitelist": whitelist, **given}))
 
 
 class World:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fairlead.mirror.told.words import USUAL, Words
 from fairlead.process.interrupts import ending_at_once
 
 
@@ -38,14 +39,14 @@ def mirror(
         typer.Option(
             "--engine", metavar="spark|local", help="who carries: tasks of Spark, or this process, which needs no Java"
         ),
-    ] = "spark",
+    ] = USUAL.engine,
     num_streams: Annotated[
         int, typer.Option("--num.streams", help="workers (local: fetching streams of each source), 16 at most are used")
-    ] = 1,
+    ] = USUAL.streams,
     num_producers: Annotated[
         int,
         typer.Option("--num.producers", help="produce connections of each worker to each broker of the destination"),
-    ] = 1,
+    ] = USUAL.producers,
     preserve_partitions: Annotated[
         bool,
         typer.Option("--preserve.partitions", help="keep the number of the partition, whatever the destination has"),
@@ -53,36 +54,36 @@ def mirror(
     preserve_order: Annotated[
         bool, typer.Option("--preserve.order", help="keep the order of records without a key too")
     ] = False,
-    prefix: Annotated[str, typer.Option("--prefix", help="put this before the name of each topic")] = "",
+    prefix: Annotated[str, typer.Option("--prefix", help="put this before the name of each topic")] = USUAL.prefix,
     source_alias: Annotated[
         list[str] | None,
         typer.Option("--source.alias", metavar="NAME", help="MirrorMaker 2's name of a source; one for each"),
     ] = None,
     target_alias: Annotated[
         str, typer.Option("--target.alias", metavar="NAME", help="MirrorMaker 2's name of the destination")
-    ] = "target",
+    ] = USUAL.target_alias,
     emit_heartbeats: Annotated[
         bool,
         typer.Option("--emit.heartbeats", help="write MirrorMaker 2's heartbeats at both ends"),
     ] = False,
     emit_heartbeats_interval_seconds: Annotated[
         int, typer.Option("--emit.heartbeats.interval.seconds", help="seconds between two heartbeats")
-    ] = 1,
+    ] = USUAL.heartbeats_seconds,
     emit_offset_syncs: Annotated[
         bool, typer.Option("--emit.offset.syncs", help="write MirrorMaker 2's offset syncs; needs --source.alias")
     ] = False,
     offset_syncs_location: Annotated[
         str, typer.Option("--offset.syncs.topic.location", help="source|target: where offset syncs are written")
-    ] = "source",
+    ] = USUAL.offset_syncs_location,
     offset_lag_max: Annotated[
         int, typer.Option("--offset.lag.max", help="records of a partition between two offset syncs")
-    ] = 100,
+    ] = USUAL.offset_lag_max,
     replication_factor: Annotated[
         int, typer.Option("--replication.factor", help="of topics that are made (-1: the destination's own)")
-    ] = -1,
+    ] = USUAL.replication,
     queue_size: Annotated[
         int, typer.Option("--queue.size", help="records of a partition that may be under way")
-    ] = 10_000,
+    ] = USUAL.queue_records,
     name: Annotated[
         str | None, typer.Option("--name", help="of the mirror, by which it finds its positions (default: group.id)")
     ] = None,
@@ -113,35 +114,35 @@ def mirror(
     ] = None,
     on_gap: Annotated[
         str, typer.Option("--on.gap", help="stop|continue: records expired at the source before they were mirrored")
-    ] = "stop",
+    ] = USUAL.on_gap,
     on_truncated: Annotated[
         str, typer.Option("--on.truncated", help="stop|continue: the source has lost records that were mirrored")
-    ] = "stop",
+    ] = USUAL.on_truncated,
     on_recreated: Annotated[
         str, typer.Option("--on.recreated", help="stop|continue: a topic was deleted and made again")
-    ] = "stop",
+    ] = USUAL.on_recreated,
     exactly_once: Annotated[
         bool, typer.Option("--exactly.once", help="in transactions of the destination: each record arrives once")
     ] = False,
     groups: Annotated[
         str, typer.Option("--groups", metavar="REGEX", help="consumer groups that go with their topics")
-    ] = ".*",
+    ] = USUAL.groups,
     groups_exclude: Annotated[
         str, typer.Option("--groups.exclude", metavar="REGEX", help="consumer groups that do not go with them")
-    ] = "console-consumer-.*, connect-.*, __.*",
+    ] = USUAL.groups_exclude,
     groups_rewind: Annotated[
         bool, typer.Option("--groups.rewind", help="move groups backward too, as a failback may need it")
     ] = False,
     sync_group_offsets: Annotated[
         str,
         typer.Option("--sync.group.offsets", metavar="[true|false]", help="commit groups' offsets at the destination"),
-    ] = "true",
+    ] = USUAL.sync_group_offsets,
     sync_group_seconds: Annotated[
         int, typer.Option("--sync.group.offsets.interval.seconds", help="seconds between two looks at the groups")
-    ] = 5,
+    ] = USUAL.sync_group_seconds,
     sync_topic_configs: Annotated[
         str, typer.Option("--sync.topic.configs", metavar="[true|false]", help="settings of topics follow their source")
-    ] = "true",
+    ] = USUAL.sync_topic_configs,
     config_properties_exclude: Annotated[
         str | None,
         typer.Option(
@@ -157,7 +158,7 @@ def mirror(
             metavar="[source|target]",
             help="whose defaults count for what is not set for a topic",
         ),
-    ] = "target",
+    ] = USUAL.use_defaults_from,
     sync_topic_acls: Annotated[
         bool, typer.Option("--sync.topic.acls", help="who may read a topic at the source, may read its copy")
     ] = False,
@@ -195,16 +196,16 @@ def mirror(
     }
     for option in (option for option, given in idle.items() if given):
         warn(f"{option} has no effect here: the mirror itself says who carries a partition, without rebalances")
-    options = checked(
-        consumer_configs=consumer_config or [],
+    words = Words(
+        consumer_configs=consumer_config or (),
         producer_config=producer_config,
         mm2_config=mm2_config,
-        clusters=clusters or [],
+        clusters=clusters or (),
         whitelist=whitelist,
         blacklist=blacklist,
         engine=engine,
         prefix=prefix,
-        source_aliases=source_alias or [],
+        source_aliases=source_alias or (),
         target_alias=target_alias,
         heartbeats=emit_heartbeats,
         offset_syncs=emit_offset_syncs,
@@ -243,4 +244,4 @@ def mirror(
         http=http,
         insecure=insecure,
     )
-    raise typer.Exit(run_until_told(flows_of(options, warn)))
+    raise typer.Exit(run_until_told(flows_of(checked(words), warn)))

@@ -23,8 +23,6 @@ POSITIONS: Final = "fairlead-mirror.{}.internal"
 """Name of the topic in which a mirror of that name keeps its positions."""
 REGISTRY: Final = "fairlead-mirror.producers.internal"
 """Name of the topic that says which producer ids of a cluster belong to mirrors, and from where they carry."""
-GROUPS_EXCLUDE: Final = "console-consumer-.*|connect-.*|__.*"
-"""MirrorMaker 2's."""
 _BOOKS: Final = re.compile(
     r"__.*"  # Kafka's own, and Confluent's by their custom
     r"|fairlead-mirror\..+\.internal"
@@ -60,8 +58,8 @@ def expression_of(text: str, option: str) -> str:
 class ChosenGroups:
     """Which consumer groups go with their topics."""
 
-    include: str = ".*"
-    exclude: str = GROUPS_EXCLUDE
+    include: str
+    exclude: str
     """Empty: none is left out."""
 
     @classmethod

@@ -10,9 +10,9 @@ from typing import Final
 from fairlead.mirror.aliases import Aliases
 from fairlead.mirror.bytes.handled import Handler
 from fairlead.mirror.configs import Copied
-from fairlead.mirror.names import NOTHING, Chosen, ChosenGroups
+from fairlead.mirror.names import Chosen, ChosenGroups
 from fairlead.mirror.ports import CLUSTERS_OWN
-from fairlead.mirror.whence import EARLIEST, From
+from fairlead.mirror.whence import From
 from fairlead.model.addresses import Address
 from fairlead.model.errors import InvalidValue
 
@@ -20,15 +20,7 @@ SPARK: Final = "spark"
 LOCAL: Final = "local"
 ENGINES: Final = (SPARK, LOCAL)
 """Who carries: Spark's tasks, or the process itself."""
-QUEUE_RECORDS: Final = 10_000
-"""Default of `--queue.size`."""
-TARGET_ALIAS: Final = "target"
-"""MirrorMaker 2's default."""
-OFFSET_LAG_MAX: Final = 100
-"""MirrorMaker 2's default."""
 REPLICATION_MAX: Final = 32_767
-GROUP_SECONDS: Final = 5
-"""Default of `--sync.group.offsets.interval.seconds`."""
 INTERVAL_MS_MIN: Final = 100
 """Of what is done again and again."""
 NAME_LENGTH_MAX: Final = 200
@@ -48,18 +40,14 @@ class GoesOn:
     """A topic was deleted at the source and made again: mirror the new one into the same topic, from its start."""
 
 
-ALL_GROUPS: Final = ChosenGroups()
-COPIED: Final = Copied()
-
-
 @dataclass(frozen=True, slots=True)
 class GroupOptions:
     """Which consumer groups go with their topics, and how."""
 
-    sync: bool = True
+    sync: bool
     """Their offsets are committed at the destination."""
-    chosen: ChosenGroups = ALL_GROUPS
-    rewind: bool = False
+    chosen: ChosenGroups
+    rewind: bool
     """Also where they go backward by it."""
     checkpoints: bool = True
     """Written in MirrorMaker 2's form, if the source has an alias."""
@@ -69,9 +57,9 @@ class GroupOptions:
 class Follows:
     """What of a topic follows its source after it was made."""
 
-    settings: bool = True
-    copied: Copied = COPIED
-    acls: bool = False
+    settings: bool
+    copied: Copied
+    acls: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,76 +78,76 @@ class Heartbeats:
 class OffsetSyncs:
     """Records by which MirrorMaker 2's checkpoints translate offsets."""
 
-    at_source: bool = True
+    at_source: bool
     """Else at the destination."""
-    lag_max: int = OFFSET_LAG_MAX
+    lag_max: int
     """So many records of a partition lie between two of them at most."""
     replication: int = CLUSTERS_OWN
     """Replicas of the topic, where it is made."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorOptions:
     """Everything that the command line says; files are not read yet."""
 
-    consumer_configs: tuple[Path, ...] = ()
-    producer_config: Path | None = None
-    mm2_config: Path | None = None
+    consumer_configs: tuple[Path, ...]
+    producer_config: Path | None
+    mm2_config: Path | None
     """In place of both: its flows say what else is here."""
-    clusters: tuple[str, ...] = ()
+    clusters: tuple[str, ...]
     """With `mm2_config`: only the flows to these."""
-    chosen: Chosen = NOTHING
-    engine: str = SPARK
+    chosen: Chosen
+    engine: str
     """One of `ENGINES`."""
-    prefix: str = ""
-    source_aliases: tuple[str, ...] = ()
+    prefix: str
+    source_aliases: tuple[str, ...]
     """What MirrorMaker 2 would call each source; none: they have no such names."""
-    target_alias: str = TARGET_ALIAS
+    target_alias: str
     separator: str = "."
     """Between an alias and the name of a topic."""
     internal_separator: str = "."
     """The same, in the names of MirrorMaker 2's own topics."""
-    heartbeats: Heartbeats | None = None
-    offset_syncs: OffsetSyncs | None = None
-    replication: int = CLUSTERS_OWN
+    heartbeats: Heartbeats | None
+    offset_syncs: OffsetSyncs | None
+    replication: int
     """Replicas of mirrored topics that are made."""
     grows_all: bool = False
     """Whether topics of the destination grow with their sources, whoever made them."""
-    streams: int = 1
+    streams: int
     """Fetching streams per source."""
-    producers: int = 1
+    producers: int
     """Produce connections to each broker of the destination."""
-    preserve_partitions: bool = False
-    preserve_order: bool = False
-    queue_records: int = QUEUE_RECORDS
-    name: str | None = None
-    handler: Handler | None = None
+    preserve_partitions: bool
+    preserve_order: bool
+    queue_records: int
+    name: str | None
+    handler: Handler | None
     """The user's function for all records."""
-    handler_name: str | None = None
-    handler_args: str | None = None
+    handler_name: str | None
+    handler_args: str | None
     """By what it is found, for other processes."""
-    begin: From = EARLIEST
-    begin_given: bool = False
+    begin: From
+    begin_given: bool
     """Whether the command line says so."""
-    commit_seconds: float | None = None
+    commit_seconds: float | None
     """How often positions are written and the group commits, if that is not as usual."""
-    aborts: bool = False
+    aborts: bool
     """A batch that the destination refuses for good ends the process, not its partition alone."""
-    goes_on: GoesOn = GoesOn()
-    exactly_once: bool = False
+    goes_on: GoesOn
+    exactly_once: bool
     """Batches and positions go in transactions of the destination."""
-    groups: GroupOptions = GroupOptions()
-    follows: Follows = Follows()
-    group_seconds: float = GROUP_SECONDS
+    groups: GroupOptions
+    follows: Follows
+    group_seconds: float
     """How often groups are moved."""
-    once: bool = False
-    dry_run: bool = False
-    takeover: bool = False
-    verbose: bool = False
+    once: bool
+    dry_run: bool
+    takeover: bool
+    verbose: bool
     """A progress line for each topic."""
-    http: Address | None = None
+    http: Address | None
     """Where the mirror can be watched."""
-    insecure: bool = False
+    insecure: bool
     """From other machines too."""
 
     def aliases(self, number: int) -> Aliases | None:

@@ -10,6 +10,7 @@ from fairlead.mirror.mm2.config import flows_of
 from fairlead.mirror.options import Heartbeats, OffsetSyncs
 from fairlead.mirror.told.command_line import checked
 from fairlead.mirror.told.files import Flow
+from fairlead.mirror.told.words import Words
 from fairlead.model.errors import InvalidValue
 
 TWO = """
@@ -30,7 +31,7 @@ class Reading:
 
     def __call__(self, text: str, **given: object) -> list[Flow]:
         self.file.write_text(text)
-        return flows_of(checked(mm2_config=self.file, **given), self.warnings.append)  # type: ignore[arg-type]
+        return flows_of(checked(Words(mm2_config=self.file, **given)), self.warnings.append)  # type: ignore[arg-type]
 
     def one(self, text: str = "", **given: object) -> Flow:
         """The one flow of the least file and these lines."""

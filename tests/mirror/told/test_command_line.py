@@ -8,6 +8,7 @@ import pytest
 
 from fairlead.mirror.options import GoesOn
 from fairlead.mirror.told.command_line import checked
+from fairlead.mirror.told.words import Words
 from fairlead.model.errors import InvalidValue
 from tests.mirror.world import options
 
@@ -65,4 +66,4 @@ def test_several_sources_are_given_by_several_files() -> None:
     """In their order."""
     files = [Path("1"), Path("2")]
     least = {"producer_config": Path("p"), "whitelist": "a", "blacklist": None}
-    assert checked(consumer_configs=files, **least).consumer_configs == tuple(files)  # type: ignore[arg-type]
+    assert checked(Words(consumer_configs=files, **least)).consumer_configs == tuple(files)  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ import pytest
 from fairlead.mirror.mirror import Paces
 from fairlead.mirror.told.command_line import checked
 from fairlead.mirror.told.files import Flow, flow_of
+from fairlead.mirror.told.words import Words
 from fairlead.model.errors import InvalidValue
 from tests.support.mirrors import properties
 
@@ -25,7 +26,7 @@ class Reading:
             "consumer_configs": [properties(self.folder / "consumer.config", "a:1", **consumer)],
             "producer_config": properties(self.folder / "producer.config", "b:1"),
         }
-        return flow_of(checked(whitelist=".*", **files, **given), self.warnings.append)  # type: ignore[arg-type]
+        return flow_of(checked(Words(whitelist=".*", **files, **given)), self.warnings.append)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -17,9 +17,8 @@ from fairlead.mirror.mirror import Paces
 from fairlead.mirror.mm2 import keys
 from fairlead.mirror.mm2.file import Mm2File, Pair
 from fairlead.mirror.mm2.unheeded import refuse_impossible, unheeded
-from fairlead.mirror.names import GROUPS_EXCLUDE, Chosen, ChosenGroups, check_expression
+from fairlead.mirror.names import Chosen, ChosenGroups, check_expression
 from fairlead.mirror.options import (
-    OFFSET_LAG_MAX,
     Follows,
     GroupOptions,
     Heartbeats,
@@ -29,6 +28,7 @@ from fairlead.mirror.options import (
 )
 from fairlead.mirror.ports import CLUSTERS_OWN
 from fairlead.mirror.told.files import Flow, Labelled, Warn, flow_of
+from fairlead.mirror.told.words import USUAL
 from fairlead.mirror.whence import From
 from fairlead.model.errors import InvalidValue
 
@@ -199,7 +199,7 @@ class _Reading:
     def _groups(self) -> GroupOptions:
         return GroupOptions(
             sync=_truth(self._entries, "sync.group.offsets.enabled", default=False),
-            chosen=ChosenGroups(self._list("groups", ".*"), self._list("groups.exclude", GROUPS_EXCLUDE)),
+            chosen=ChosenGroups(self._list("groups", USUAL.groups), self._list("groups.exclude", USUAL.groups_exclude)),
             rewind=self._options.groups.rewind,
             checkpoints=_truth(self._entries, "emit.checkpoints.enabled", default=True),
         )
@@ -241,7 +241,7 @@ class _Reading:
     def _offset_syncs(self) -> OffsetSyncs | None:
         """Only where the file asks for them."""
         location = self._entries.choice("offset-syncs.topic.location", ("source", "target"), "source")
-        lag_max = self._entries.number("offset.lag.max", OFFSET_LAG_MAX)
+        lag_max = self._entries.number("offset.lag.max", USUAL.offset_lag_max)
         factor = self._replication("offset-syncs.topic.replication.factor", _INTERNAL_REPLICATION)
         asked = _truth(self._entries, "emit.offset-syncs.enabled", default=False)
         return OffsetSyncs(location == "source", lag_max, factor) if asked else None

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from typing import Final
 
 from fairlead.mirror.aliases import Aliases
 from fairlead.mirror.bytes.handled import handler_named
 from fairlead.mirror.configs import CONFIGS_EXCLUDE, Copied
-from fairlead.mirror.names import GROUPS_EXCLUDE, NOTHING, Chosen, ChosenGroups, expression_of
+from fairlead.mirror.names import NOTHING, Chosen, ChosenGroups, expression_of
 from fairlead.mirror.options import (
     ENGINES,
-    GROUP_SECONDS,
     INTERVAL_MS_MIN,
     NAME,
-    OFFSET_LAG_MAX,
-    QUEUE_RECORDS,
     REPLICATION_MAX,
-    SPARK,
-    TARGET_ALIAS,
     Follows,
     GoesOn,
     GroupOptions,
@@ -29,181 +24,142 @@ from fairlead.mirror.options import (
     check_name,
 )
 from fairlead.mirror.ports import CLUSTERS_OWN
+from fairlead.mirror.told.words import USUAL, Words
 from fairlead.mirror.whence import EARLIEST, parse_from
 from fairlead.model.addresses import parse_address
 from fairlead.model.errors import InvalidValue
 
+_FILE_SAYS: Final[Mapping[str, str]] = {
+    "--consumer.config": "consumer_configs",
+    "--producer.config": "producer_config",
+    "--whitelist": "whitelist",
+    "--blacklist": "blacklist",
+    "--prefix": "prefix",
+    "--source.alias": "source_aliases",
+    "--target.alias": "target_alias",
+    "--emit.heartbeats": "heartbeats",
+    "--emit.heartbeats.interval.seconds": "heartbeats_seconds",
+    "--emit.offset.syncs": "offset_syncs",
+    "--offset.syncs.topic.location": "offset_syncs_location",
+    "--offset.lag.max": "offset_lag_max",
+    "--replication.factor": "replication",
+    "--preserve.partitions": "preserve_partitions",
+    "--preserve.order": "preserve_order",
+    "--groups": "groups",
+    "--groups.exclude": "groups_exclude",
+    "--sync.group.offsets": "sync_group_offsets",
+    "--sync.group.offsets.interval.seconds": "sync_group_seconds",
+    "--sync.topic.configs": "sync_topic_configs",
+    "--config.properties.exclude": "config_properties_exclude",
+    "--use.defaults.from": "use_defaults_from",
+    "--sync.topic.acls": "sync_topic_acls",
+}
+"""What a file of MirrorMaker 2 says by itself, by the option that would say it again."""
 
-def checked(
-    *,
-    consumer_configs: Sequence[Path] = (),
-    producer_config: Path | None = None,
-    whitelist: str | None = None,
-    blacklist: str | None = None,
-    mm2_config: Path | None = None,
-    clusters: Sequence[str] = (),
-    engine: str = SPARK,
-    prefix: str = "",
-    source_aliases: Sequence[str] = (),
-    target_alias: str = TARGET_ALIAS,
-    heartbeats: bool = False,
-    heartbeats_seconds: int = 1,
-    offset_syncs: bool = False,
-    offset_syncs_location: str = "source",
-    offset_lag_max: int = OFFSET_LAG_MAX,
-    replication: int = CLUSTERS_OWN,
-    streams: int = 1,
-    producers: int = 1,
-    preserve_partitions: bool = False,
-    preserve_order: bool = False,
-    queue_records: int = QUEUE_RECORDS,
-    name: str | None = None,
-    handler: str | None = None,
-    handler_args: str | None = None,
-    commit_interval_ms: int | None = None,
-    abort_on_send_failure: str | None = None,
-    begin: str | None = None,
-    on_gap: str = "stop",
-    on_truncated: str = "stop",
-    on_recreated: str = "stop",
-    exactly_once: bool = False,
-    groups: str = ".*",
-    groups_exclude: str = GROUPS_EXCLUDE,
-    groups_rewind: bool = False,
-    sync_group_offsets: str = "true",
-    sync_group_seconds: int = GROUP_SECONDS,
-    sync_topic_configs: str = "true",
-    config_properties_exclude: str | None = None,
-    use_defaults_from: str = "target",
-    sync_topic_acls: bool = False,
-    once: bool = False,
-    dry_run: bool = False,
-    takeover: bool = False,
-    verbose: bool = False,
-    http: str | None = None,
-    insecure: bool = False,
-) -> MirrorOptions:
+
+def checked(words: Words) -> MirrorOptions:
     """The options, once each of them makes sense by itself.
 
     Raises:
         InvalidValue: one does not; the message names it.
     """
-    if mm2_config is not None:
-        said = {
-            "--consumer.config": consumer_configs,
-            "--producer.config": producer_config,
-            "--whitelist": whitelist,
-            "--blacklist": blacklist,
-            "--prefix": prefix,
-            "--source.alias": source_aliases,
-            "--target.alias": target_alias != TARGET_ALIAS,
-            "--emit.heartbeats": heartbeats,
-            "--emit.heartbeats.interval.seconds": heartbeats_seconds != 1,
-            "--emit.offset.syncs": offset_syncs,
-            "--offset.syncs.topic.location": offset_syncs_location != "source",
-            "--offset.lag.max": offset_lag_max != OFFSET_LAG_MAX,
-            "--replication.factor": replication != CLUSTERS_OWN,
-            "--preserve.partitions": preserve_partitions,
-            "--preserve.order": preserve_order,
-            "--groups": groups != ".*",
-            "--groups.exclude": expression_of(groups_exclude, "--groups.exclude") != GROUPS_EXCLUDE,
-            "--sync.group.offsets": sync_group_offsets != "true",
-            "--sync.group.offsets.interval.seconds": sync_group_seconds != GROUP_SECONDS,
-            "--sync.topic.configs": sync_topic_configs != "true",
-            "--config.properties.exclude": config_properties_exclude is not None,
-            "--use.defaults.from": use_defaults_from != "target",
-            "--sync.topic.acls": sync_topic_acls,
-        }
-        _check_left_to_file(said)
-    elif not consumer_configs:
-        raise InvalidValue("--consumer.config FILE is missing: say from which cluster; it may be given several times")
-    elif producer_config is None:
-        raise InvalidValue("--producer.config FILE is missing: say to which cluster")
-    elif clusters:
-        raise InvalidValue("--clusters chooses among the flows of --mm2.config, which is not given")
-    for option, value in (("--num.streams", streams), ("--num.producers", producers), ("--queue.size", queue_records)):
-        if value < 1:
-            raise InvalidValue(f"{option} {value}: write a number from 1")
-    if name is not None:
-        check_name(name, "--name")
-    if handler_args is not None and handler is None:
+    _check_files(words)
+    _check_numbers(words)
+    if words.name is not None:
+        check_name(words.name, "--name")
+    if words.handler_args is not None and words.handler is None:
         raise InvalidValue("--message.handler.args is for a --message.handler, and none is given")
-    if commit_interval_ms is not None and commit_interval_ms < INTERVAL_MS_MIN:
-        raise InvalidValue(
-            f"--offset.commit.interval.ms {commit_interval_ms}: write a number of milliseconds from {INTERVAL_MS_MIN}"
-        )
-    if sync_group_seconds < 1:
-        raise InvalidValue(f"--sync.group.offsets.interval.seconds {sync_group_seconds}: write a number from 1")
     return MirrorOptions(
-        consumer_configs=tuple(consumer_configs),
-        producer_config=producer_config,
-        mm2_config=mm2_config,
-        clusters=_words(clusters),
-        chosen=NOTHING if mm2_config is not None else _checked_topics(whitelist, blacklist, heartbeats),
-        engine=_checked_engine(engine),
-        prefix=_checked_prefix(prefix),
-        source_aliases=_checked_aliases(source_aliases, len(consumer_configs)),
-        target_alias=check_name(target_alias, "--target.alias"),
-        offset_syncs=_checked_syncs(offset_syncs, offset_syncs_location, offset_lag_max, source_aliases),
-        heartbeats=_checked_heartbeats(heartbeats, heartbeats_seconds, source_aliases),
-        replication=_checked_replication(replication),
-        streams=streams,
-        producers=producers,
-        preserve_partitions=preserve_partitions,
-        preserve_order=preserve_order,
-        queue_records=queue_records,
-        name=name,
-        handler=None if handler is None else handler_named(handler, handler_args),
-        handler_name=handler,
-        handler_args=handler_args,
-        commit_seconds=None if commit_interval_ms is None else commit_interval_ms / 1000,
-        aborts=_is_true("--abort.on.send.failure", abort_on_send_failure),
-        begin=EARLIEST if begin is None else parse_from(begin),
-        begin_given=begin is not None,
+        consumer_configs=tuple(words.consumer_configs),
+        producer_config=words.producer_config,
+        mm2_config=words.mm2_config,
+        clusters=_words(words.clusters),
+        chosen=_checked_topics(words),
+        engine=_one_of("--engine", words.engine, ENGINES),
+        prefix=_checked_prefix(words.prefix),
+        source_aliases=_checked_aliases(words.source_aliases, len(words.consumer_configs)),
+        target_alias=check_name(words.target_alias, "--target.alias"),
+        offset_syncs=_checked_syncs(words),
+        heartbeats=_checked_heartbeats(words),
+        replication=_checked_replication(words.replication),
+        streams=words.streams,
+        producers=words.producers,
+        preserve_partitions=words.preserve_partitions,
+        preserve_order=words.preserve_order,
+        queue_records=words.queue_records,
+        name=words.name,
+        handler=None if words.handler is None else handler_named(words.handler, words.handler_args),
+        handler_name=words.handler,
+        handler_args=words.handler_args,
+        commit_seconds=None if words.commit_interval_ms is None else words.commit_interval_ms / 1000,
+        aborts=_is_true("--abort.on.send.failure", words.abort_on_send_failure),
+        begin=EARLIEST if words.begin is None else parse_from(words.begin),
+        begin_given=words.begin is not None,
         goes_on=GoesOn(
-            gap=_goes_on("--on.gap", on_gap),
-            truncated=_goes_on("--on.truncated", on_truncated),
-            recreated=_goes_on("--on.recreated", on_recreated),
+            gap=_goes_on("--on.gap", words.on_gap),
+            truncated=_goes_on("--on.truncated", words.on_truncated),
+            recreated=_goes_on("--on.recreated", words.on_recreated),
         ),
-        exactly_once=exactly_once,
+        exactly_once=words.exactly_once,
         groups=GroupOptions(
-            sync=_is_true("--sync.group.offsets", sync_group_offsets),
-            chosen=ChosenGroups.of(groups, groups_exclude),
-            rewind=groups_rewind,
+            sync=_is_true("--sync.group.offsets", words.sync_group_offsets),
+            chosen=ChosenGroups.of(words.groups, words.groups_exclude),
+            rewind=words.groups_rewind,
         ),
         follows=Follows(
-            settings=_is_true("--sync.topic.configs", sync_topic_configs),
+            settings=_is_true("--sync.topic.configs", words.sync_topic_configs),
             copied=Copied(
-                _excluded(config_properties_exclude),
-                defaults_of_source=_of_source(use_defaults_from),
+                _excluded(words.config_properties_exclude),
+                defaults_of_source=_of_source("--use.defaults.from", words.use_defaults_from),
             ),
-            acls=sync_topic_acls,
+            acls=words.sync_topic_acls,
         ),
-        group_seconds=sync_group_seconds,
-        once=once,
-        dry_run=dry_run,
-        takeover=takeover,
-        verbose=verbose,
-        http=None if http is None else parse_address(http, "--http"),
-        insecure=insecure,
+        group_seconds=words.sync_group_seconds,
+        once=words.once,
+        dry_run=words.dry_run,
+        takeover=words.takeover,
+        verbose=words.verbose,
+        http=None if words.http is None else parse_address(words.http, "--http"),
+        insecure=words.insecure,
     )
 
 
-def _check_left_to_file(given: Mapping[str, object]) -> None:
-    for option, value in given.items():
-        if value:
-            raise InvalidValue(f"{option} and --mm2.config: the file of MirrorMaker 2 says that; leave the option out")
+def _check_files(words: Words) -> None:
+    """Either a file for each cluster, or one for all of them."""
+    if words.mm2_config is not None:
+        for option, field in _FILE_SAYS.items():
+            if getattr(words, field) != getattr(USUAL, field):
+                raise InvalidValue(
+                    f"{option} and --mm2.config: the file of MirrorMaker 2 says that; leave the option out"
+                )
+    elif not words.consumer_configs:
+        raise InvalidValue("--consumer.config FILE is missing: say from which cluster; it may be given several times")
+    elif words.producer_config is None:
+        raise InvalidValue("--producer.config FILE is missing: say to which cluster")
+    elif words.clusters:
+        raise InvalidValue("--clusters chooses among the flows of --mm2.config, which is not given")
+
+
+def _check_numbers(words: Words) -> None:
+    numbers = {
+        "--num.streams": words.streams,
+        "--num.producers": words.producers,
+        "--queue.size": words.queue_records,
+        "--sync.group.offsets.interval.seconds": words.sync_group_seconds,
+    }
+    for option, value in numbers.items():
+        if value < 1:
+            raise InvalidValue(f"{option} {value}: write a number from 1")
+    interval_ms = words.commit_interval_ms
+    if interval_ms is not None and interval_ms < INTERVAL_MS_MIN:
+        raise InvalidValue(
+            f"--offset.commit.interval.ms {interval_ms}: write a number of milliseconds from {INTERVAL_MS_MIN}"
+        )
 
 
 def _words(texts: Sequence[str]) -> tuple[str, ...]:
     """Given once for each, or several with commas."""
     return tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
-
-
-def _checked_engine(engine: str) -> str:
-    if engine not in ENGINES:
-        raise InvalidValue(f"--engine {engine!r}: write {' or '.join(ENGINES)}")
-    return engine
 
 
 def _checked_prefix(prefix: str) -> str:
@@ -212,10 +168,12 @@ def _checked_prefix(prefix: str) -> str:
     return prefix
 
 
-def _checked_topics(whitelist: str | None, blacklist: str | None, heartbeats: bool) -> Chosen:
+def _checked_topics(words: Words) -> Chosen:
     """Heartbeats are carried with the others."""
-    chosen = Chosen.of(whitelist, blacklist)
-    return replace(chosen, besides=Aliases("", "").heartbeats) if heartbeats else chosen
+    if words.mm2_config is not None:
+        return NOTHING
+    chosen = Chosen.of(words.whitelist, words.blacklist)
+    return replace(chosen, besides=Aliases("", "").heartbeats) if words.heartbeats else chosen
 
 
 def _checked_aliases(aliases: Sequence[str], sources: int) -> tuple[str, ...]:
@@ -224,24 +182,23 @@ def _checked_aliases(aliases: Sequence[str], sources: int) -> tuple[str, ...]:
     return tuple(check_name(alias, "--source.alias") for alias in aliases)
 
 
-def _checked_heartbeats(asked: bool, seconds: int, aliases: Sequence[str]) -> Heartbeats | None:
-    if not asked:
+def _checked_heartbeats(words: Words) -> Heartbeats | None:
+    if not words.heartbeats:
         return None
-    if not aliases:
+    if not words.source_aliases:
         raise InvalidValue("--emit.heartbeats needs --source.alias: heartbeats name the clusters")
-    if seconds < 1:
-        raise InvalidValue(f"--emit.heartbeats.interval.seconds {seconds}: write a number from 1")
-    return Heartbeats(float(seconds))
+    if words.heartbeats_seconds < 1:
+        raise InvalidValue(f"--emit.heartbeats.interval.seconds {words.heartbeats_seconds}: write a number from 1")
+    return Heartbeats(float(words.heartbeats_seconds))
 
 
-def _checked_syncs(asked: bool, location: str, lag_max: int, aliases: Sequence[str]) -> OffsetSyncs | None:
-    if location not in ("source", "target"):
-        raise InvalidValue(f"--offset.syncs.topic.location {location!r}: write source or target")
-    if lag_max < 0:
-        raise InvalidValue(f"--offset.lag.max {lag_max}: write a number from 0")
-    if asked and not aliases:
+def _checked_syncs(words: Words) -> OffsetSyncs | None:
+    at_source = _of_source("--offset.syncs.topic.location", words.offset_syncs_location)
+    if words.offset_lag_max < 0:
+        raise InvalidValue(f"--offset.lag.max {words.offset_lag_max}: write a number from 0")
+    if words.offset_syncs and not words.source_aliases:
         raise InvalidValue("--emit.offset.syncs needs --source.alias: the topic is named by the clusters")
-    return OffsetSyncs(location == "source", lag_max) if asked else None
+    return OffsetSyncs(at_source, words.offset_lag_max) if words.offset_syncs else None
 
 
 def _checked_replication(replication: int) -> int:
@@ -252,23 +209,24 @@ def _checked_replication(replication: int) -> int:
     return replication
 
 
-def _goes_on(option: str, word: str) -> bool:
-    if word not in ("stop", "continue"):
-        raise InvalidValue(f"{option} {word!r}: write stop or continue")
-    return word == "continue"
-
-
 def _excluded(text: str | None) -> str:
     return CONFIGS_EXCLUDE if text is None else expression_of(text, "--config.properties.exclude")
 
 
-def _of_source(word: str) -> bool:
-    if word not in ("source", "target"):
-        raise InvalidValue(f"--use.defaults.from {word!r}: write source or target")
-    return word == "source"
+def _goes_on(option: str, word: str) -> bool:
+    return _one_of(option, word, ("stop", "continue")) == "continue"
+
+
+def _of_source(option: str, word: str) -> bool:
+    return _one_of(option, word, ("source", "target")) == "source"
 
 
 def _is_true(option: str, word: str | None) -> bool:
-    if word is not None and word.lower() not in ("true", "false"):
-        raise InvalidValue(f"{option} {word!r}: write true or false")
-    return word is not None and word.lower() == "true"
+    return word is not None and _one_of(option, word, ("true", "false"), word.lower()) == "true"
+
+
+def _one_of(option: str, word: str, known: Sequence[str], meant: str | None = None) -> str:
+    meant = word if meant is None else meant
+    if meant not in known:
+        raise InvalidValue(f"{option} {word!r}: write {' or '.join(known)}")
+    return meant
