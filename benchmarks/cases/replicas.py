@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
@@ -26,8 +26,8 @@ MakePair = Callable[..., AbstractContextManager[Pair]]
 _LIST_OFFSETS, _LIST_OFFSETS_VERSION = 2, 1
 _LATEST = -1
 _LOOK_SECONDS = 0.05
-_LOOK_PART = 0.05
-"""Looks take the replica no more than this part of the time."""
+_ASKED = 100
+"""So many of the topics, spread over all, are asked until these are whole: asking 2,000 takes the replica 22 ms."""
 
 
 def numbered(name: Callable[[int], str], count: int) -> dict[str, Any]:
@@ -40,17 +40,36 @@ class Arrivals:
 
     def __init__(self, bootstrap: str, name: Callable[[int], str], topics: int) -> None:
         names = [name(number).encode() for number in range(topics)]
-        asked = [struct.pack(">h", len(each)) + each + struct.pack(">iiq", 1, 0, _LATEST) for each in names]
-        head = struct.pack(">hhihii", _LIST_OFFSETS, _LIST_OFFSETS_VERSION, 0, -1, -1, topics)
-        request = head + b"".join(asked)
-        self._request = struct.pack(">i", len(request)) + request
-        before = f"V{2 + len(names[0]) + 8}"  # name, count of partitions, partition
-        self._row = np.dtype([("before", before), ("error", ">i2"), ("time", ">i8"), ("end", ">i8")])
+        self._row = self._row_of(names)
+        self._all = self._request_of(names)
+        some = names[:: max(1, topics // _ASKED)]
+        self._some, self._part = self._request_of(some), len(some) / topics
         self._connection = Connection(bootstrap, 60)
+
+    @staticmethod
+    def _request_of(names: Sequence[bytes]) -> bytes:
+        asked = [struct.pack(">h", len(each)) + each + struct.pack(">iiq", 1, 0, _LATEST) for each in names]
+        head = struct.pack(">hhihii", _LIST_OFFSETS, _LIST_OFFSETS_VERSION, 0, -1, -1, len(names))
+        request = head + b"".join(asked)
+        return struct.pack(">i", len(request)) + request
+
+    @staticmethod
+    def _row_of(names: Sequence[bytes]) -> np.dtype[Any]:
+        before = f"V{2 + len(names[0]) + 8}"  # name, count of partitions, partition
+        return np.dtype([("before", before), ("error", ">i2"), ("time", ">i8"), ("end", ">i8")])
 
     def count(self) -> int:
         """Records now; a topic that is not there yet has none."""
-        self._connection.send(self._request)
+        return self._asked(self._all)
+
+    def look(self, records: int) -> int:
+        """The same once some topics have their part of so many; until then what these have, for that is quickly told:
+        none, some or not all."""
+        found = self._asked(self._some)
+        return found if found < int(records * self._part) else self.count()
+
+    def _asked(self, request: bytes) -> int:
+        self._connection.send(request)
         rows = np.frombuffer(self._connection.receive(0), self._row, offset=8)
         return int(rows["end"][rows["error"] == 0].sum())
 
@@ -94,8 +113,7 @@ def carry(pair: Pair, topics: int, records: int, record_bytes: int, limit_second
         done = command
         while True:
             began = time.monotonic()
-            found = arrivals.count()
-            took = time.monotonic() - began
+            found = arrivals.look(records)
             if found > done.records:
                 done = Look.take(pair, found)
             over = began > command.at + limit_seconds
@@ -104,8 +122,10 @@ def carry(pair: Pair, topics: int, records: int, record_bytes: int, limit_second
             if not found:
                 empty = Look.take(pair, 0)
                 _check(pair)
-            time.sleep(max(_LOOK_SECONDS, took / _LOOK_PART))
+            time.sleep(_LOOK_SECONDS)
         starting.result()
+        if over:
+            done = Look.take(pair, arrivals.count())
         if not over and _settling_seconds(pair) > 0:
             done = replace(done, records=records)
     return _figures(pair, command, empty, done, records, record_bytes)
