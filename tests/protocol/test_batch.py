@@ -148,6 +148,7 @@ def test_many_headers_are_read_at_once_as_each_is() -> None:
     rows = data.reshape(3, -1)[:, : b.HEADER_BYTES].copy().view(b.HEADER_DTYPE)[:, 0]
     assert [tuple(row.tolist()) for row in rows] == [b.read_header(batch) for batch in batches]
     assert b.producer_ids(data, np.arange(3) * len(batches[0])).tolist() == [-1, 0, 1]
+    assert [b.names_producer(memoryview(batch)) for batch in batches] == [False, True, True]
 
 
 def test_a_count_that_cannot_fit_is_refused() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fairlead.model.settings import Settings
 from fairlead.server.memory import WORTH_BYTES, let_go
+from fairlead.streamlog.reading.index import live_of
 from fairlead.streamlog.reading.recent import RecentBatches
 from fairlead.streamlog.rows import NO_COMMIT, Kind, Row
 
@@ -20,7 +21,7 @@ def filled(size_bytes: int, count: int = 20) -> RecentBatches:
     for offset in range(count):
         fixed = (offset, offset, 0, offset, 0, None, None, NO_COMMIT)
         row = Row(Kind.BATCH, 1, 0, *fixed, 0, 0, 1, 0, 0, offset, 0, b"x" * batch)
-        log.add(offset, [row])
+        log.add(offset, live_of([row]))
     return shared
 
 

@@ -162,6 +162,11 @@ def producer_of(batch: bytes | memoryview) -> tuple[int, int, int]:
     return found
 
 
+def names_producer(batch: bytes | memoryview) -> bool:
+    """Whether it names a producer: ids are not negative, and this looks at the sign alone."""
+    return batch[PRODUCER_AT] < 0x80
+
+
 def producer_ids(data: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.int64]:
     """The producer id of each of the batches that begin at `starts` in `data`."""
     places = starts[:, None] + np.arange(PRODUCER_AT, _place("producer_epoch"))

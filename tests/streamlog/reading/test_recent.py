@@ -13,6 +13,7 @@ from tests.streamlog.world import SETTINGS, FakeClock, fresh, made, opened, prod
 from fairlead.model.errors import OffsetOutOfRange
 from fairlead.model.settings import Settings
 from fairlead.streamlog.reading import recent
+from fairlead.streamlog.reading.index import live_of
 from fairlead.streamlog.reading.recent import ROW_BYTES, LogBatches, RecentBatches
 from fairlead.streamlog.rows import NO_COMMIT, Kind, Row
 
@@ -42,7 +43,7 @@ def test_what_is_held_is_the_newest_of_all_logs(added: list[tuple[int, int]], ro
     ends: dict[tuple[int, int], int] = {}
     for commit, (log, topic) in enumerate(added):
         offset = ends.get((log, topic), 0)
-        logs[log].add(commit, [row(commit, offset, topic)])
+        logs[log].add(commit, live_of([row(commit, offset, topic)]))
         ends[log, topic] = offset + 1
         assert shared.size_bytes <= room * (BATCH_BYTES + ROW_BYTES)
     count = 0
@@ -56,7 +57,7 @@ def test_what_is_held_is_the_newest_of_all_logs(added: list[tuple[int, int]], ro
 def test_a_commit_that_is_larger_than_the_limit_is_not_held() -> None:
     shared = held(2)
     log = shared.of_log()
-    log.add(0, [row(0, offset) for offset in range(5)])
+    log.add(0, live_of([row(0, offset) for offset in range(5)]))
     assert offsets(log) == []
     assert shared.size_bytes == 0
 
@@ -65,7 +66,7 @@ def test_small_batches_are_bounded_by_their_number(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(recent, "ROWS_MAX", 32)
     log = held(1000).of_log()
     for offset in range(100):
-        log.add(offset, [row(offset, offset)])
+        log.add(offset, live_of([row(offset, offset)]))
     found = offsets(log)
     assert found[-1] == 99
     assert len(found) == 32
@@ -76,9 +77,9 @@ def test_a_small_part_of_a_large_frame_does_not_keep_it() -> None:
     shared = held(10)
     log = shared.of_log()
     frame = memoryview(bytes(1000))
-    log.add(0, [row(0, 0)._replace(batch=frame[:100])])
+    log.add(0, live_of([row(0, 0)._replace(batch=frame[:100])]))
     assert shared.size_bytes == 100 + ROW_BYTES
-    log.add(1, [row(1, 1)._replace(batch=frame[:300]), row(1, 2)._replace(batch=frame[300:600])])
+    log.add(1, live_of([row(1, 1)._replace(batch=frame[:300]), row(1, 2)._replace(batch=frame[300:600])]))
     assert shared.size_bytes == 100 + 1000 + 3 * ROW_BYTES
     rows, _ = log.find(1, 0, 0)
     assert [len(row.batch) for row in rows] == [100, 300, 300]
@@ -88,15 +89,15 @@ def test_a_small_part_of_a_large_frame_does_not_keep_it() -> None:
 def test_control_rows_are_not_held() -> None:
     shared = held(10)
     log = shared.of_log()
-    log.add(0, [row(0, 0, kind=Kind.TOPIC)])
+    log.add(0, live_of([row(0, 0, kind=Kind.TOPIC)]))
     assert shared.size_bytes == 0
 
 
 def test_a_closed_log_makes_room_for_the_others() -> None:
     shared = held(10)
     one, other = shared.of_log(), shared.of_log()
-    one.add(0, [row(0, 0)])
-    other.add(0, [row(0, 0)])
+    one.add(0, live_of([row(0, 0)]))
+    other.add(0, live_of([row(0, 0)]))
     one.close()
     assert offsets(one) == []
     assert offsets(other) == [0]
@@ -150,7 +151,7 @@ def test_what_is_old_leaves() -> None:
     assert drop_all_old(shared) == 1
     for turn in range(4):
         for log in logs:
-            log.add(turn, [row(turn, turn)])
+            log.add(turn, live_of([row(turn, turn)]))
         drop_all_old(shared)
         assert [offsets(log) for log in logs] == 2 * [list(range(max(0, turn - 1), turn + 1))]
         shared.turn()
@@ -166,8 +167,8 @@ def test_what_is_old_leaves_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     shared = held(10_000)
     closed, log = shared.of_log(), shared.of_log()
     for number in range(100):
-        closed.add(number, [row(number, number)])
-        log.add(number, [row(number, number)])
+        closed.add(number, live_of([row(number, number)]))
+        log.add(number, live_of([row(number, number)]))
     closed.close()
     shared.turn()
     shared.turn()

@@ -34,7 +34,7 @@ from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.ownership.histories import beginning_of
 from fairlead.streamlog.ranges import DELTA_MAX, EPOCH_MAX, OFFSET_MAX
-from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.rows import BATCH, Kind, Row
 from fairlead.streamlog.values import PartitionKey, RowKey, Since
 from fairlead.streamlog.writing.draft import Draft
 
@@ -209,7 +209,7 @@ class PlainRows:
         numbers = topics.number[topics.of_row[:count]].tolist()
         partitions, last, epochs = rows.partition.tolist(), rows.last_offset.tolist(), rows.epoch.tolist()
         fields: Sequence[Iterable[Any]] = (
-            repeat(Kind.BATCH, count),
+            repeat(BATCH, count),
             numbers,
             partitions,
             rows.base_offset.tolist(),

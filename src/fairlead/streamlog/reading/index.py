@@ -14,7 +14,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 from fairlead.streamlog.numbers import slice_of_number
-from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, Kind, Row
+from fairlead.streamlog.rows import BATCH, LOCAL_KINDS, NO_TOPIC, Kind, Row
 from fairlead.streamlog.values import PartitionKey
 
 ENTRY_BYTES: Final = 300
@@ -38,9 +38,27 @@ class Entry(NamedTuple):
 _ENTRY: Final[Callable[[Any], Entry]] = partial(tuple.__new__, Entry)
 """An entry of all its fields, in half the time of `Entry._make`."""
 _KEY: Final[Callable[[Row], PartitionKey]] = itemgetter(*map(Row._fields.index, ("topic", "partition")))
-_PLACED: Final = itemgetter(*map(Row._fields.index, ("last_offset", "base_offset", "previous_end", "commit", "row")))
+_KIND: Final[Callable[[Row], int]] = itemgetter(Row._fields.index("kind"))
+_BATCH: Final[Callable[[Row], bytes | memoryview]] = itemgetter(Row._fields.index("batch"))
+_PLACED: Final[Sequence[Callable[[Row], int]]] = [
+    itemgetter(Row._fields.index(field)) for field in ("last_offset", "base_offset", "previous_end", "commit", "row")
+]
 """An entry's fields, but its size."""
+_ONLY_BATCHES: Final = {BATCH}
 C = TypeVar("C", Entry, Row)
+
+
+class Live(NamedTuple):
+    """What an announced commit changes of what can be read."""
+
+    cuts: Sequence[Row]
+    """TRUNCATE rows that make dead what stood from their offset on."""
+    batches: Sequence[Row]
+    """Those that the commit does not cut itself."""
+    keys: Sequence[PartitionKey]
+    """The partition of each of them."""
+    partitions: tuple[PartitionKey, ...]
+    """Each of these once."""
 
 
 class SliceStats(NamedTuple):
@@ -74,14 +92,14 @@ class Tail:
         self.commits: deque[CommitStats] = deque()
         """Unmerged commits in order; commit numbers that were never used are not in it."""
 
-    def add(self, commit: int, rows: Sequence[Row]) -> CommitStats:
+    def add(self, commit: int, rows: Sequence[Row], live: Live) -> CommitStats:
         """Take in an announced commit."""
-        stats = _stats(commit, rows)
-        for row in truncations(rows):
-            if is_cut(row):
-                cut_lists(self._entries, (row.topic, row.partition), row.base_offset)
-        batches = live_batches(rows)
-        add_to_lists(self._entries, batches, [_ENTRY((*_PLACED(row), len(row.batch))) for row in batches])
+        stats = _stats(commit, rows, live)
+        for row in live.cuts:
+            cut_lists(self._entries, (row.topic, row.partition), row.base_offset)
+        fields = [map(field, live.batches) for field in _PLACED]
+        sizes = map(len, map(_BATCH, live.batches))
+        add_to_lists(self._entries, live.keys, map(_ENTRY, zip(*fields, sizes, strict=True)))
         self.commits.append(stats)
         return stats
 
@@ -135,9 +153,9 @@ def drop_below(lists: dict[PartitionKey, list[C]], key: PartitionKey, commit: in
         del lists[key]
 
 
-def add_to_lists(lists: dict[PartitionKey, list[C]], batches: Iterable[Row], entries: Iterable[C]) -> None:
+def add_to_lists(lists: dict[PartitionKey, list[C]], keys: Iterable[PartitionKey], entries: Iterable[C]) -> None:
     """Append what is kept of each batch to the list of its partition."""
-    for key, entry in zip(map(_KEY, batches), entries, strict=True):
+    for key, entry in zip(keys, entries, strict=True):
         found = lists.get(key)
         if found is None:
             lists[key] = [entry]
@@ -145,27 +163,25 @@ def add_to_lists(lists: dict[PartitionKey, list[C]], batches: Iterable[Row], ent
             found.append(entry)
 
 
-def keys_of(batches: Iterable[Row]) -> tuple[PartitionKey, ...]:
-    """The partitions of some batches."""
-    return tuple(dict.fromkeys(map(_KEY, batches)))
+def live_of(rows: Sequence[Row]) -> Live:
+    """What can be read of a commit. Most have nothing but batches."""
+    if set(map(_KIND, rows)) == _ONLY_BATCHES:
+        return _live((), rows)
+    cuts = [row for row in rows if _is_cut(row)]
+    batches = [row for row in rows if row.kind == BATCH]
+    for cut in cuts:
+        batches = [row for row in batches if row.row > cut.row or not _cuts(cut, row)]
+    return _live(cuts, batches)
 
 
-def is_cut(row: Row) -> bool:
+def _live(cuts: Sequence[Row], batches: Sequence[Row]) -> Live:
+    keys = list(map(_KEY, batches))
+    return Live(cuts, batches, keys, tuple(dict.fromkeys(keys)))
+
+
+def _is_cut(row: Row) -> bool:
     """Whether the row makes dead what stood from its offset on; a TRUNCATE row without an offset does not."""
     return row.kind == Kind.TRUNCATE and row.base_offset >= 0
-
-
-def truncations(rows: Sequence[Row]) -> list[Row]:
-    """The TRUNCATE rows of a commit, of which most have none."""
-    return [row for row in rows if row.kind == Kind.TRUNCATE]
-
-
-def live_batches(rows: Sequence[Row]) -> list[Row]:
-    """The batches of a commit that it does not cut itself."""
-    found = [row for row in rows if row.kind == Kind.BATCH]
-    for cut in filter(is_cut, truncations(rows)):
-        found = [row for row in found if row.row > cut.row or not _cuts(cut, row)]
-    return found
 
 
 def _cuts(cut: Row, row: Row) -> bool:
@@ -184,7 +200,7 @@ def cut_lists(lists: dict[PartitionKey, list[C]], key: PartitionKey, offset: int
         del lists[key]
 
 
-def _stats(commit: int, rows: Sequence[Row]) -> CommitStats:
+def _stats(commit: int, rows: Sequence[Row], live: Live) -> CommitStats:
     by_slice: dict[int, list[int]] = {}
     size_bytes = 0
     for row in rows:
@@ -197,8 +213,7 @@ def _stats(commit: int, rows: Sequence[Row]) -> CommitStats:
         if counts is None:
             counts = by_slice[slice] = [0, 0]
         counts[1] += size
-        if row.kind == Kind.BATCH:
+        if row.kind == BATCH:
             counts[0] += row.records
     slices = tuple(SliceStats(slice, counts[0], counts[1]) for slice, counts in by_slice.items())
-    keys = keys_of(row for row in rows if row.kind == Kind.BATCH)
-    return CommitStats(commit, rows[-1].appended_at, len(rows), size_bytes, slices, keys)
+    return CommitStats(commit, rows[-1].appended_at, len(rows), size_bytes, slices, live.partitions)

@@ -94,6 +94,12 @@ class Continued(Target, Protocol):
     def extend(self, ends: Mapping[PartitionKey, int]) -> None: ...
 
 
+class Announced(Target, Protocol):
+    """What commits change that take effect: the state of a shard."""
+
+    def continued(self, rows: Iterable[Row]) -> Iterable[Row]: ...
+
+
 class LacksPartition(CorruptBatch):
     """A row is of a partition that its topic does not have, by the rows before it. The state is as it was."""
 
@@ -115,14 +121,11 @@ def replay(target: Target, row: Row) -> None:
         raise CorruptBatch(f"row of {kind_name(row.kind)}, which this program does not know")
 
 
-def replay_announced(target: Target, rows: Sequence[Row]) -> None:
+def replay_announced(target: Announced, rows: Sequence[Row]) -> None:
     """Bring `target` from just before a commit to just after it. Its rows were replayed into its draft, so there is no
     batch among them that cannot stand."""
-    for row in rows:
-        if row.kind == Kind.BATCH and target.continues(row.topic, row.partition, row.epoch, row.last_offset + 1):
-            _note_writer(target, row)
-        else:
-            replay(target, row)
+    for row in target.continued(rows):
+        replay(target, row)
     target.put_time(rows[-1].appended_at)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from fairlead.model.names import SLICES
 from fairlead.streamlog.cursors import CursorPair
 from fairlead.streamlog.numbers import counter_of_number, slice_of_number
+from fairlead.streamlog.rows import Row
 from fairlead.streamlog.state.cursor_table import CursorTable
 from fairlead.streamlog.state.effects import Note, NoteKey, PositionKey, Tombstone
 from fairlead.streamlog.state.keyed import Kept, KeptKey, Keyed
@@ -67,9 +68,9 @@ class ShardState:
         """Of the partitions whose owner ever deleted records; few have one, so it is in no array."""
         self._cuts: dict[PartitionKey, tuple[Cut, ...]] = {}
         self.cut_count = 0
+        """Grows with each cut; whoever remembers which rows are dead sees by it that there are more."""
         self.cuts_end = 0
         """The commit after the newest cut; 0 if there is none."""
-        """Grows with each cut; whoever remembers which rows are dead sees by it that there are more."""
         self._entries: dict[str, Any] = {}
         self.partition_transactions: Keyed[int, Transactions] = Keyed()
         """By partition; of those that have any."""
@@ -396,6 +397,10 @@ class ShardState:
             return False
         self.partition_table.end[slot] = end
         return True
+
+    def continued(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """As `TopicTable.continued`."""
+        return self.topic_table.continued(rows)
 
     def _drop_gaps(self, number: int, partition: int, start: int) -> None:
         kept = tuple(gap for gap in self._gaps[number, partition] if gap.end > start)

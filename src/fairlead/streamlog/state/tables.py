@@ -8,10 +8,12 @@ entry is kept in arrays; older ones exist only after a change of owner.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from fairlead.protocol.batch import TRANSACTIONAL, names_producer
+from fairlead.streamlog.rows import BATCH, Row
 from fairlead.streamlog.topic_policy import Life, life_of
 from fairlead.streamlog.values import EMPTY_PARTITION, PartitionState, Since, Terms, Topic
 
@@ -219,6 +221,26 @@ class TopicTable:
             return _NO_SLOT
         first = self.slot[number]
         return _NO_SLOT if first == _NO_SLOT else first + partition
+
+    def continued(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Take in the batches that do nothing but continue their partition in the epoch that it has: it ends behind
+        them then. The others are handed out, each before those behind it are looked at. A commit may have thousands, so
+        `slot_of` is written out here."""
+        slots, counts, epochs, ends = self.slot, self.count, self._partitions.epoch, self._partitions.end
+        for row in rows:
+            number, partition = row.topic, row.partition
+            if (
+                row.kind != BATCH
+                or not 0 <= number < len(slots)
+                or not 0 <= partition < counts[number]
+                or (first := slots[number]) == _NO_SLOT
+                or epochs[first + partition] != row.epoch
+            ):
+                yield row
+                continue
+            ends[first + partition] = row.last_offset + 1
+            if row.batch and (row.bits & TRANSACTIONAL or names_producer(row.batch)):
+                yield row
 
     def leader_epoch(self, number: int, partition: int) -> int:
         """The epoch that clients know of a partition: its topic's, or that of its newest record, if that is higher. So

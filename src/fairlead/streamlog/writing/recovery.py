@@ -9,7 +9,7 @@ from fairlead.storage.interface import Storage
 from fairlead.streamlog.objects import checkpoint, format
 from fairlead.streamlog.objects.manifest import Manifest
 from fairlead.streamlog.reading import lasting
-from fairlead.streamlog.reading.index import Tail
+from fairlead.streamlog.reading.index import Tail, live_of
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state import effects, snapshot
 from fairlead.streamlog.state.shard_state import ShardState
@@ -51,7 +51,7 @@ def recover(
             continue
         if commit >= from_commit:
             _replay(state, rows, name, {} if damages else jumps)
-        tail.add(commit, rows)
+        tail.add(commit, rows, live_of(rows))
     damages += [damage for number, damage in jumps.items() if state.topic(number) is not None]
     return state, end
 

@@ -25,7 +25,7 @@ from fairlead.streamlog.objects import format, opening
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.fetch import LogReader
 from fairlead.streamlog.reading.health import Health
-from fairlead.streamlog.reading.index import Tail
+from fairlead.streamlog.reading.index import Tail, live_of
 from fairlead.streamlog.reading.recent import RecentBatches
 from fairlead.streamlog.reading.sizes import Sizes
 from fairlead.streamlog.rows import LOCAL_KINDS, Kind, Row
@@ -204,10 +204,11 @@ class ShardLog:
         if not sealed.rows:
             return Announcement(log.end, log.end, (), non_local=False)
         state = log.state
-        controlled = _moved_by_control_rows(state, sealed.rows)
+        live = live_of(sealed.rows)
+        controlled = _moved_by_control_rows(state, sealed.rows) if live.batches is not sealed.rows else ()
         # The batches first: a reader on a thread that finds nothing below the end takes it for a gap.
-        stats = log.tail.add(sealed.commit, sealed.rows)
-        log.recent.add(sealed.commit, sealed.rows)
+        stats = log.tail.add(sealed.commit, sealed.rows, live)
+        log.recent.add(sealed.commit, live)
         effects.replay_announced(state, sealed.rows)
         log.end = sealed.commit + 1
         self._sealed = None
