@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from fairlead.cli.argv import normalise
-from fairlead.cli.program import tree
+from fairlead.cli.program import run, tree
 
 ROOT = tree()
 ADD = "stream replica add"
@@ -36,3 +38,12 @@ ADD = "stream replica add"
 def test_the_originals_style_becomes_ours(written: str, read: str) -> None:
     """One dash or two, any case, booleans with or without a value; values stay as they are."""
     assert normalise(written.split(), ROOT) == read.split()
+
+
+def test_an_option_that_stands_on_the_line_counts_as_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Though it is what it would be without: a file of MirrorMaker 2 has other defaults."""
+    line = ["mirror", "--mm2.config", str(tmp_path / "mm2.properties"), "--sync.group.offsets", "true"]
+    assert run(line) == 1
+    assert "--sync.group.offsets and --mm2.config: the file of MirrorMaker 2 says that" in capsys.readouterr().err
+    assert run(line[:3]) == 1
+    assert "mm2.properties" in capsys.readouterr().err

@@ -12,6 +12,7 @@ from fairlead.process.interrupts import ending_at_once
 
 
 def mirror(
+    context: typer.Context,
     consumer_config: Annotated[
         list[Path] | None,
         typer.Option("--consumer.config", metavar="FILE", help="consumer properties of a source; repeat it for more"),
@@ -243,5 +244,12 @@ def mirror(
         verbose=verbose,
         http=http,
         insecure=insecure,
+        given=_given(context),
     )
     raise typer.Exit(run_until_told(flows_of(checked(words), warn)))
+
+
+def _given(context: typer.Context) -> frozenset[str]:
+    """The options that stand on the command line, by their first names."""
+    sources = {param.opts[0]: context.get_parameter_source(param.name or "") for param in context.command.params}
+    return frozenset(option for option, source in sources.items() if source and source.name == "COMMANDLINE")

@@ -128,7 +128,7 @@ def _check_files(words: Words) -> None:
     """Either a file for each cluster, or one for all of them."""
     if words.mm2_config is not None:
         for option, field in _FILE_SAYS.items():
-            if getattr(words, field) != getattr(USUAL, field):
+            if option in words.given or getattr(words, field) != getattr(USUAL, field):
                 raise InvalidValue(
                     f"{option} and --mm2.config: the file of MirrorMaker 2 says that; leave the option out"
                 )

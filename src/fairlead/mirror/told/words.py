@@ -61,6 +61,8 @@ class Words:
     verbose: bool = False
     http: str | None = None
     insecure: bool = False
+    given: frozenset[str] = frozenset()
+    """Options that stand on the command line, though perhaps with what they are anyway."""
 
 
 USUAL: Final = Words()
