@@ -80,6 +80,16 @@ def test_a_write_that_is_made_again_adds_nothing(spark: SparkSession, server: Ru
     assert values(server, "again") == sorted([*range(100)] * 2)
 
 
+def test_one_id_and_number_may_write_to_several_targets(
+    spark: SparkSession, server: RunningServer, tmp_path: Path
+) -> None:
+    """Each once, however often they are made."""
+    rows = spark.range(10).selectExpr("cast(id as string) value")
+    for topic in ("one", "two", "one", "two"):
+        write(rows, server, topic=topic, txnAppId="job", txnVersion="0", stagingLocation=str(tmp_path))
+    assert values(server, "one") == values(server, "two") == [*range(10)]
+
+
 def test_a_failed_task_leaves_nothing_in_the_topic(spark: SparkSession, server: RunningServer) -> None:
     """Also nothing of the tasks that went well."""
     rows = spark.range(1_000).selectExpr(

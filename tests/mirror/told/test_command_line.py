@@ -73,8 +73,6 @@ def test_several_sources_are_given_by_several_files() -> None:
 @pytest.mark.parametrize("given", [{"groups": "a"}, {"replication": 3}, {"given": frozenset({"--replication.factor"})}])
 def test_what_a_file_of_mirrormaker_2_says_is_not_said_again(given: dict[str, Any]) -> None:
     """Also where the word is what it would be anyway: the file has other defaults."""
-    with pytest.raises(
-        InvalidValue, match=r"and --mm2\.config: the file of MirrorMaker 2 says that"
-    ):
+    with pytest.raises(InvalidValue, match=r"and --mm2\.config: the file of MirrorMaker 2 says that"):
         checked(Words(mm2_config=Path("mm2.properties"), **given))
     assert checked(Words(mm2_config=Path("mm2.properties"), given=frozenset({"--once"}), once=True)).once

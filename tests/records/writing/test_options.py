@@ -34,6 +34,15 @@ def test_a_folder_is_local_or_none() -> None:
     assert parsed(checkpointLocation="hdfs://name/a", stagingLocation="file:/a").staging == Path("/a")
 
 
+def test_writes_of_one_id_are_numbered_for_each_target() -> None:
+    """As Delta's are for each table: `foreachBatch` may write a batch to several."""
+    numbered = {"txnAppId": "a", "txnVersion": "1", "stagingLocation": "/s"}
+    targets = [parsed(**numbered), parsed(**numbered, topic="t"), parsed(**numbered, server="http://other:1")]
+    assert len({each.write_id for each in targets}) == 3
+    assert parsed(**numbered, topic="t").write_id == targets[1].write_id
+    assert parsed().write_id is None
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -11,6 +11,7 @@ from fairlead.model.errors import InvalidValue
 from fairlead.protocol.batch import HEADER_BYTES, build_batch
 from fairlead.records.writing.encoding import Encoded
 from fairlead.records.writing.parts import Place, read_part
+from fairlead.records.writing.publishing import missing_batches
 from fairlead.records.writing.staging import VERSION, Manifest, Staging
 
 
@@ -80,10 +81,16 @@ def test_a_finished_batch_leaves_its_number_alone(tmp_path: Path) -> None:
         staging.write(batch, batches("a"))
     staging.finish(2)
     assert staging.done() == 2
-    assert sorted(each.name for each in (tmp_path / "q").iterdir()) == ["3", "done"]
-    (tmp_path / "q" / "done").write_bytes(b"{")
-    with pytest.raises(InvalidValue, match="done is not understood"):
-        staging.done()
+    assert sorted(each.name for each in (tmp_path / "q").iterdir()) == ["3", "done-2"]
+
+
+def test_a_driver_that_comes_late_takes_nothing_back(tmp_path: Path) -> None:
+    """It was suspended before it said that its batch is there; another one has gone on since."""
+    staging = Staging(tmp_path, "q")
+    for batch in (3, 4, 5, 3):
+        staging.finish(batch)
+    assert staging.done() == 5
+    assert sorted(each.name for each in (tmp_path / "q").iterdir()) == ["done-4", "done-5"]
 
 
 def test_any_text_names_a_query(tmp_path: Path) -> None:
@@ -93,3 +100,14 @@ def test_any_text_names_a_query(tmp_path: Path) -> None:
         Staging(tmp_path / "s", name).finish(0)
     assert len(list((tmp_path / "s").iterdir())) == len(names)
     assert [each.name for each in tmp_path.iterdir()] == ["s"]
+
+
+def test_records_that_end_within_a_batch_are_anothers(tmp_path: Path) -> None:
+    """Nothing that comes behind it is sent, of other partitions neither: its numbers would be those of what is left
+    out."""
+    staging = Staging(tmp_path, "q")
+    parts = [staging.write(0, batches(topic)) for topic in ("a", "b")]
+    settled = manifest("q", 0, *((part.name, part.size_bytes) for part in parts))
+    missing = missing_batches(staging, settled, {Place("a", 3): 1, Place("b", 3): 0})
+    with pytest.raises(InvalidValue, match="topic a, partition 3 has 1 records of query q that batch 0 does not"):
+        next(missing)

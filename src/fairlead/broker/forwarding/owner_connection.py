@@ -63,7 +63,8 @@ class OwnerConnection(asyncio.BufferedProtocol):
         try:
             await open(self._take_over)
         except FairleadError as error:
-            self._end(error)
+            # It may have been taken over in the moment in which the wait for it ended: then what waited was sent.
+            self._end(error if self._transport is None else Unanswered(str(error)))
 
     def _take_over(self, transport: asyncio.Transport, early: bytes) -> None:
         self._transport = transport

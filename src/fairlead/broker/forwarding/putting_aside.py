@@ -14,7 +14,7 @@ from typing import NamedTuple
 from fairlead.broker.forwarding.known import End, Key, KnownProducers, Way
 from fairlead.broker.topics.topics import Found
 from fairlead.broker.traffic import Traffic
-from fairlead.model.errors import BadRequest, FairleadError, TryAgain, another
+from fairlead.model.errors import BadRequest, FairleadError, StorageUnavailable, TryAgain, another
 from fairlead.protocol.batch import NO_PRODUCER, BatchHeader, CheckedBatch
 from fairlead.streamlog.requests.pending import (
     Place,
@@ -159,8 +159,11 @@ def _put(draft: Draft, each: AsideBatch) -> AsideOutcome:
 
 
 def _end(outcome: AsideOutcome) -> End:
+    """A commit whose outcome the storage did not tell may be there after a restart: until then nobody knows."""
     if isinstance(outcome, bool):
         return End.APPENDED
+    if isinstance(outcome, StorageUnavailable):
+        return End.UNKNOWN
     return End.NOT_DONE if isinstance(outcome, TryAgain | BadRequest) else End.UNKNOWN
 
 

@@ -3,6 +3,7 @@ An unknown option is refused."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,9 +43,11 @@ class WriteOptions:
     """Where tasks leave what they have; of a streaming query None: it has no checkpoint that is a local folder."""
     delivery_timeout_ms: int = DELIVERY_TIMEOUT_MS
     """How long the cluster may take no record at all."""
-    app_id: str | None = None
+    write_id: str | None = None
+    """Of writes that have numbers: the user's id of them, with what they write to. The same id for another stream,
+    topic or cluster numbers other writes, as Delta's does for another table."""
     version: int | None = None
-    """With `app_id`: the number of this write, by which one that is made again adds nothing."""
+    """With `write_id`: the number of this write, by which one that is made again adds nothing."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str], variables: Mapping[str, str] | None = None) -> WriteOptions:
@@ -73,9 +76,14 @@ class WriteOptions:
             codec=_codec(values),
             staging=staging,
             delivery_timeout_ms=values.number("deliveryTimeoutMs", 1) or DELIVERY_TIMEOUT_MS,
-            app_id=app_id,
+            write_id=None if app_id is None else _write_id(app_id, values),
             version=version,
         )
+
+
+def _write_id(app_id: str, values: Values) -> str:
+    where = [values.text(name) for name in ("server", "kafka.bootstrap.servers", "path", "topic")]
+    return json.dumps([app_id, *where])
 
 
 def _codec(values: Values) -> int:

@@ -159,14 +159,17 @@ def missing_batches(staging: Staging, manifest: Manifest, written: Mapping[Place
             elif known >= batch.records:
                 there[batch.place] = known - batch.records
             else:
-                break
-    left = {place: count for place, count in there.items() if count}
-    if left:
-        place, count = min(left.items())
-        raise InvalidValue(
-            f"topic {place.topic}, partition {place.partition} has {count:,} records of query {manifest.query} that "
-            f"batch {manifest.batch} does not; does another query write with its id?"
-        )
+                raise _of_another(batch.place, known, manifest)
+    for place, count in sorted(there.items()):
+        if count:
+            raise _of_another(place, count, manifest)
+
+
+def _of_another(place: Place, count: int, manifest: Manifest) -> InvalidValue:
+    return InvalidValue(
+        f"topic {place.topic}, partition {place.partition} has {count:,} records of query {manifest.query} that batch "
+        f"{manifest.batch} does not; does another query write with its id?"
+    )
 
 
 class _UnderWay(NamedTuple):

@@ -2,10 +2,12 @@
 
     <folder>/<query>/<batch>/<part>      what a task has left
     <folder>/<query>/<batch>/manifest    which parts count, and under which sequence numbers they go
-    <folder>/<query>/done                the newest batch that the cluster has whole
+    <folder>/<query>/done-<batch>        the cluster has that batch whole, and those before it
 
 A manifest is put once: whoever comes second goes by the first. It is durable before anything of the batch is sent, and
-removed only once `done` says that the batch is there.
+removed only once a `done` says that the batch is there. The newest `done` counts, so a driver that was suspended and
+says late that an older batch is there takes nothing back. The one before it stays too: whoever lists them while the
+newest is made finds one.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from fairlead.storage.files import sync_directory
 
 T = TypeVar("T")
 VERSION: Final = 1
-_DONE: Final = "done"
+_DONE: Final = "done-"
 _MANIFEST: Final = "manifest"
 
 
@@ -53,14 +55,7 @@ class Manifest:
         return {Place(topic, number): first for topic, of in self.first.items() for number, first in of.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class _Done:
-    version: int
-    batch: int
-
-
 _MANIFEST_FORM: Final = JsonForm(Manifest)
-_DONE_FORM: Final = JsonForm(_Done)
 
 
 class Staging:
@@ -89,9 +84,16 @@ class Staging:
                 self.part(batch, name).unlink(missing_ok=True)
 
     def done(self) -> int:
-        """The newest batch that is there whole; -1: none. Raises: InvalidValue."""
-        found = _read(self._of_query / _DONE)
-        return -1 if found is None else _parsed(_DONE_FORM, found, self._of_query / _DONE).batch
+        """The newest batch that is there whole; -1: none."""
+        return max(self._all_done(), default=-1)
+
+    def _all_done(self) -> list[int]:
+        try:
+            names = os.listdir(self._of_query)
+        except FileNotFoundError:
+            return []
+        numbers = (name.removeprefix(_DONE) for name in names if name.startswith(_DONE))
+        return sorted(int(number) for number in numbers if number.isdecimal())
 
     def manifest(self, batch: int) -> Manifest | None:
         """What of the batch is sent, if that is settled. Raises: InvalidValue."""
@@ -118,12 +120,13 @@ class Staging:
     def finish(self, batch: int) -> None:
         """Say that the batch is there whole, and remove what is not needed any more. Raises: OSError."""
         self._of_query.mkdir(parents=True, exist_ok=True, mode=0o700)
-        made = _written(self._of_query, _DONE_FORM.write(_Done(VERSION, batch)))
-        made.rename(self._of_query / _DONE)
+        (self._of_query / f"{_DONE}{batch}").touch()
         sync_directory(str(self._of_query))
         for each in self._of_query.iterdir():
             if each.name.isdecimal() and int(each.name) <= batch:
                 shutil.rmtree(each, ignore_errors=True)
+        for old in self._all_done()[:-2]:
+            (self._of_query / f"{_DONE}{old}").unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Remove all that is kept of the query."""

@@ -49,7 +49,7 @@ class RecordsWriter(DataSourceArrowWriter):
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
-        self._query = options.app_id or f"write-{SystemRandomness().id16().hex()}"
+        self._query = options.write_id or f"write-{SystemRandomness().id16().hex()}"
         self._batch = options.version or 0
         self._folder = options.staging or Path(tempfile.mkdtemp(prefix="fairlead-write-"))
 
@@ -74,7 +74,7 @@ class RecordsWriter(DataSourceArrowWriter):
     def _end(self) -> None:
         if self._options.staging is None:
             shutil.rmtree(self._folder, ignore_errors=True)
-        elif self._options.app_id is None:
+        elif self._options.write_id is None:
             self._staging.remove()
 
 
@@ -82,7 +82,7 @@ class RecordsStreamWriter(DataSourceStreamArrowWriter):
     """Writes the batches of a streaming query, each exactly once."""
 
     def __init__(self, options: WriteOptions) -> None:
-        if options.app_id is not None:
+        if options.write_id is not None:
             raise InvalidValue("options txnAppId and txnVersion are for df.write; a streaming query has its own")
         if options.staging is None:
             raise InvalidValue(

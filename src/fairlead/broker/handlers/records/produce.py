@@ -182,8 +182,9 @@ def _check_order_again(taking: _Taking) -> None:
             if forwards is not None and item.route is not None:
                 route = forwards.route(item.found, item.partition, item.batch)
                 if route.way is not item.route.way:
+                    forwards.refused_here(item.found, item.partition, item.batch)
                     raise TryAgain("the owner could be reached meanwhile, or not any more")
-        except TryAgain as error:
+        except FairleadError as error:
             taking.answers[item.topic_at].partitions[item.partition_at] = _refused(item.partition, error)
         else:
             kept.append(item)
