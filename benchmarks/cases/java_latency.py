@@ -3,7 +3,8 @@
 The rate is about a tenth of what Kafka takes at the most from one such producer if it flushes each append
 (`kafka-flush`). The client is ProducerPerformance: a latency counts from when the record is given to the client, so its
 linger of 5 ms is in it, and so is the warming up of its JVM: some half a second, which is to be much less than a
-hundredth of the run. In a run of a minute it decided the 99th percentile (14, 25 and 202 ms in three of them).
+hundredth of the run. In three runs of a minute the 99th percentile was 14, 25 and 202 ms; how much of that it was is
+not known.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def carry(pair: Pair, topics: int, records: int, record_bytes: int, limit_second
         starting.result()
         if over:
             done = Look.take(pair, arrivals.count())
-        if not over and _settling_seconds(pair) > 0:
+        elif _settling_seconds(pair) > 0:
             done = replace(done, records=records)
     return _figures(pair, command, empty, done, records, record_bytes)
 
