@@ -13,6 +13,7 @@ from tests.support.batches import produce
 from fairlead.model.names import SLICES, slice_of
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
+from fairlead.streamlog.applying.pulled import NO_LINK, NO_RUN, apply_pulled
 from fairlead.streamlog.requests.ownership import hand_over, take_over
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import Behind, GrantRun, Topic
@@ -80,6 +81,13 @@ def repaired(source: ShardLog, replica: ShardLog) -> None:
             replica,
             repair_frame(source, b"whoever", topic.number, note.partition, note.end, link=link, run=run),
         )
+
+
+def pulled(source: ShardLog, replica: ShardLog) -> None:
+    """What the replica lacks of the topic's first partition it asks for, and no link brings it."""
+    number, end = topic_of(source).number, end_of(replica)
+    part = repair_frame(source, b"whoever", number, 0, end, link=NO_LINK, run=NO_RUN)
+    assert not answer_of(replica, partial(apply_pulled, frame=part, admission=ANYBODY)).refused
 
 
 def noted(source: ShardLog, replica: ShardLog) -> list[Behind]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -16,6 +17,7 @@ from tests.streamlog.ownership.sites import (
     answer_of,
     fresh,
     handed_over,
+    pulled,
     repaired,
     sent,
     taken_over,
@@ -168,18 +170,19 @@ def test_a_claim_that_crashes_at_any_call_of_the_storage_brings_each_record_once
             return
 
 
-def test_a_later_owner_knows_what_was_claimed() -> None:
-    """What names a batch of the tail travels in it, and each copy notes it with the batch."""
+@pytest.mark.parametrize("bring", [told, pulled])
+def test_a_later_owner_knows_what_was_claimed(bring: Callable[[ShardLog, ShardLog], None]) -> None:
+    """What names a batch of the tail travels in it, and each copy notes it with the batch, by whatever way it came."""
     a, b, c = fresh(A), fresh(B), fresh(C)
     tail = parted(a, b, c)
     assert steps(b, tail.name) == len(TAIL)
     handed_over(b, c)
-    told(b, c)
+    bring(b, c)
     assert steps(c, tail.name) == 0
     assert counted(c) == ONCE
-    told(c, a)
+    bring(c, a)
     handed_over(c, a)
-    told(c, a)
+    bring(c, a)
     assert steps(a, tail.name) == 0
 
 

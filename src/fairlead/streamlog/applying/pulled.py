@@ -1,8 +1,9 @@
 """Applying rows that were asked for: the rest of partitions that another stream holds, and this one lacks.
 
 In: a repair that no link brings, in the draft of a commit. Out: its rows, each by the same table as in a link's frame,
-and what was refused. No position and no note is written: whoever asked looks at the outcome, and asks again from where
-the partition ends then. So a pull that ends anywhere leaves nothing behind but records that are in their place.
+and what was refused. No position and no note of a link is written: whoever asked looks at the outcome, and asks again
+from where the partition ends then. So a pull that ends anywhere leaves nothing behind but records that are in their
+place.
 """
 
 from __future__ import annotations
@@ -47,4 +48,5 @@ def apply_pulled(draft: Draft, frame: Frame, admission: Admission) -> PulledRows
         draft.room_for_batches()
     for row in frame.rows:
         rows.apply(row)
+    rows.finish()
     return PulledRows(rows.appended, {key: note.behind.reason for key, note in refusals.found.items()})
