@@ -38,6 +38,8 @@ class Seeker(Generic[S]):
         self._settings = settings
         self._found = found
         self._lost: dict[TopicPartition, S] = {}
+        self._wanted: dict[TopicPartition, S] = {}
+        """What was handed in last of each partition, unless it was dropped; nothing else is ever sought again."""
         self._troubled: dict[TopicPartition, str] = {}
         self._wake = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run(), name="kafka-seek")
@@ -52,7 +54,7 @@ class Seeker(Generic[S]):
         if why:
             thing.failures += 1
             self._troubled[thing.place] = why
-        self._lost[thing.place] = thing
+        self._lost[thing.place] = self._wanted[thing.place] = thing
         self._wake.set()
 
     def goes_on(self, thing: S) -> None:
@@ -63,6 +65,7 @@ class Seeker(Generic[S]):
     def drop(self, place: TopicPartition) -> None:
         """Nobody wants it any more."""
         self._lost.pop(place, None)
+        self._wanted.pop(place, None)
         self._troubled.pop(place, None)
 
     async def close(self) -> None:
@@ -82,7 +85,7 @@ class Seeker(Generic[S]):
                 await self._metadata.renew(place.topic for place in lost)
             except FairleadError as error:
                 for thing in lost.values():
-                    self.seek(thing, str(error))
+                    self._seek_again(thing, error)
                 continue
             for thing in lost.values():
                 await self._give_back(thing)
@@ -91,4 +94,9 @@ class Seeker(Generic[S]):
         try:
             await self._found(thing)
         except FairleadError as error:
+            self._seek_again(thing, error)
+
+    def _seek_again(self, thing: S, error: FairleadError) -> None:
+        """Unless it was dropped or replaced while somebody was asked."""
+        if self._wanted.get(thing.place) is thing:
             self.seek(thing, str(error))
