@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import httpx
+import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
@@ -43,7 +44,7 @@ from fairlead.listening.guard import Guard
 from fairlead.listening.http import configuration
 from fairlead.model.clock import Clock, SystemClock, SystemRandomness
 from fairlead.model.conversation import from_json
-from fairlead.model.errors import Missing
+from fairlead.model.errors import Missing, StorageFull
 from fairlead.model.names import StreamPath
 from fairlead.model.settings import Settings
 from fairlead.process import control_secret
@@ -56,7 +57,7 @@ from fairlead.streamlog.numbers import slice_of_number, slices_of_mask
 from fairlead.streamlog.objects.format import read_whole
 from fairlead.streamlog.payloads import decode_topic, decode_topic_deleted
 from fairlead.streamlog.rows import LOCAL_KINDS, NO_TOPIC, Kind, Row
-from fairlead.streamlog.values import epoch_before
+from fairlead.streamlog.values import Topic, epoch_before
 from fairlead.wire.apply import Applied, ApplyHello, Error, Ok, Refused
 from fairlead.wire.control import (
     Announce,
@@ -266,6 +267,17 @@ class Site:
     def ends(self, path: str) -> dict[str, int]:
         """Log end by topic."""
         return {topic.name: self.end(path, topic.name) for topic in self.cluster.stream(path).topics()}
+
+
+def full_once(patching: pytest.MonkeyPatch) -> None:
+    """The next change of topics is made to the first of them, and finds the disk full for the others."""
+    change = Stream.change_topics
+
+    async def half(stream: Stream, changes: Sequence[Any]) -> list[Topic | Exception]:
+        patching.undo()
+        return [*await change(stream, changes[:1]), *(StorageFull("data", 0, 1) for _ in changes[1:])]
+
+    patching.setattr(Stream, "change_topics", half)
 
 
 async def set_up(source: Site, replica: Site, path: str = SHIPS) -> None:

@@ -7,7 +7,7 @@ on. What is done to a topic is no business of this module (`gateway/jobs.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Final, Self
@@ -16,7 +16,7 @@ from fairlead.cluster.keys import JOB, VERSION, with_worklists, worklist_key, wo
 from fairlead.cluster.records import put_record
 from fairlead.cluster.stream import Stream
 from fairlead.model.clock import Clock, Randomness
-from fairlead.model.errors import Busy, NotFound
+from fairlead.model.errors import Busy, FairleadError, NotFound, TryAgain
 from fairlead.model.strict_json import Id, JsonForm
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.entries import delete_entry
@@ -39,6 +39,20 @@ class Refusal:
 
     topic: str
     reason: str
+
+
+def refusals(names: Iterable[str], outcomes: Iterable[object]) -> list[Refusal]:
+    """The topics of a batch that stay as they are, of what became of each.
+
+    Raises:
+        TryAgain: one of them may go later, so that the batch is to have its turn again.
+        Exception: a bug met one of them.
+    """
+    failed = [(name, each) for name, each in zip(names, outcomes, strict=True) if isinstance(each, Exception)]
+    for _, error in failed:
+        if isinstance(error, TryAgain) or not isinstance(error, FairleadError):
+            raise error
+    return [Refusal(name, str(error)) for name, error in failed]
 
 
 @dataclass(frozen=True, slots=True)

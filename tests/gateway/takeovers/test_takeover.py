@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.gateway.rig import SHIPS, SOURCE, Site, Worker
+from tests.gateway.rig import SHIPS, SOURCE, Site, Worker, full_once
 from tests.streamlog.world import values_at
 from tests.support.waiting import until
 
@@ -307,6 +307,20 @@ async def test_a_stream_that_has_heard_of_nobody_takes_nothing_over(owner: Owner
     why = reason(await taken(ny))
     assert why.startswith("no neighbour has answered since this server started: /mapr/sf/ships: no gateway answers")
     assert (await taken(ny, options=FORCED)).changed == 1
+
+
+async def test_topics_that_a_full_disk_kept_have_their_turn_again(
+    three: Owner, ny: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are no refusals: whoever fails over 50,000 topics would be left with holes."""
+    for name in ("box", "crane"):
+        await three.site.write(SHIPS, name, b"0")
+        await arrived(ny, 1, name)
+    await three.lose()
+    full_once(monkeypatch)
+    job = await taken(ny, "box\ncrane")
+    assert (job.state, job.done, job.refused) == ("done", 2, 0)
+    assert [owned_by(ny, name) for name in ("box", "crane")] == [str(at(ny))] * 2
 
 
 async def test_all_topics_of_a_lost_cluster_are_taken_over_at_once(three: Owner, ny: Site, la: Site) -> None:

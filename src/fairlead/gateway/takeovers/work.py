@@ -12,7 +12,7 @@ from typing import Any, Final
 import structlog
 
 from fairlead.cluster.cluster import Cluster
-from fairlead.cluster.jobs import BatchOutcome, Flags, JobRecord, Refusal
+from fairlead.cluster.jobs import BatchOutcome, Flags, JobRecord, Refusal, refusals
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.orders.chosen import chosen, owned_at
 from fairlead.gateway.links.running.destination import Gateways
@@ -177,11 +177,7 @@ class Takeovers:
             else:
                 changes.append((topic.name, partial(_take_over, stream, topic, made.above)))
         outcomes = await stream.change_topics(changes)
-        for (name, _), outcome in zip(changes, outcomes, strict=True):
-            if isinstance(outcome, FairleadError):
-                refused.append(Refusal(name, str(outcome)))
-            elif isinstance(outcome, Exception):
-                raise outcome
+        refused += refusals((name for name, _ in changes), outcomes)
         return sum(isinstance(outcome, Topic) for outcome in outcomes)
 
 

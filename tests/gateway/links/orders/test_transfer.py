@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from structlog.testing import capture_logs
-from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, set_up
+from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, full_once, set_up
 from tests.support.waiting import until
 
 from fairlead.cluster.jobs import JobRecord
@@ -94,6 +94,20 @@ async def test_what_an_expression_or_a_list_names_goes_and_nothing_else(sf: Site
     assert (again.total, again.changed, again.refused) == (3, 1, 1)
     assert [each.topic for each in again.refusals] == ["none"]
     assert owner(sf, "crane") == str(SOURCE)
+
+
+@pytest.mark.usefixtures("both")
+async def test_topics_that_a_full_disk_kept_have_their_turn_again(
+    sf: Site, ny: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are no refusals, which nobody would try again."""
+    for name in ("box", "crane"):
+        await sf.write(SHIPS, name, b"1")
+    await same(sf, ny)
+    full_once(monkeypatch)
+    job = await transferred(sf, "box\ncrane")
+    assert (job.state, job.done, job.refused) == ("done", 2, 0)
+    assert [owner(sf, name) for name in ("box", "crane")] == [str(REPLICA)] * 2
 
 
 @pytest.mark.usefixtures("both")

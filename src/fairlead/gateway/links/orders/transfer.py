@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final
 
 from fairlead.cluster.cluster import Cluster
-from fairlead.cluster.jobs import BatchOutcome, Flags, JobRecord, Refusal
+from fairlead.cluster.jobs import BatchOutcome, Flags, JobRecord, Refusal, refusals
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord
 from fairlead.gateway.links.orders.chosen import chosen
@@ -112,16 +112,12 @@ class Transfers:
         outcomes = await stream.change_topics(changes)
         running = self._running.get(link.id)
         changed = 0
-        for topic, outcome in zip(topics, outcomes, strict=True):
-            if isinstance(outcome, FairleadError):
-                refused.append(Refusal(topic.name, str(outcome)))
-            elif isinstance(outcome, Exception):
-                raise outcome
-            else:
-                changed += 1
-                if running is not None:
-                    shard = stream.shard_for(topic.name)
-                    running.handed_over[stream.shards.index(shard), shard.announced.end] += 1
+        for topic in (topic for topic, outcome in zip(topics, outcomes, strict=True) if isinstance(outcome, Topic)):
+            changed += 1
+            if running is not None:
+                shard = stream.shard_for(topic.name)
+                running.handed_over[stream.shards.index(shard), shard.announced.end] += 1
+        refused += refusals((topic.name for topic in topics), outcomes)
         return BatchOutcome(changed, refused)
 
     def _obstacle(
