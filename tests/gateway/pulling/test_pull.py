@@ -18,6 +18,7 @@ from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.pulling.neighbours import neighbours
 from fairlead.gateway.pulling.taking import Pulled, Pulls
 from fairlead.model.errors import CorruptBatch, InvalidValue, NotAgreed, UnknownCluster, UnknownStream, Unreachable
+from fairlead.model.names import StreamPath, names_like
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.requests.ownership import take_over
 from fairlead.streamlog.rows import Kind
@@ -227,6 +228,26 @@ async def test_a_new_owner_of_ones_own_is_heard_and_a_partners_is_not(sf: Site, 
     assert (found.records, found.failures) == (1, {})
     assert known(ny, "box")[1].owner == ships(sf).id
     assert values(ny, "box") == {0: b"0", 1: b"1", 2: b"theirs"}
+
+
+async def test_a_new_owners_name_that_is_one_of_another_shard_here_is_not_taken(sf: Site, ny: Site) -> None:
+    """The owner's stream has one shard, and gave the topic a name by which nobody would find it here."""
+    stream = await sf.stream("/sharded", shards=2)
+    await ny.stream("/sharded")
+    await ny.links.add_upstream("/sharded", StreamPath("/sharded", "sf"))
+    await sf.links.autosetup("/sharded", StreamPath("/sharded", "ny"), ny.urls)
+    await until(lambda: all(link.state.ready for link in sf.manager.running))
+    await sf.write("/sharded", "box", b"0")
+    incarnation, there = stream.topic("box")[1].incarnation, ny.cluster.stream("/sharded")
+    await pulls(ny).pull(there, stream.id, {incarnation: [0]})
+    shard, topic = there.topic("box")
+    at, epoch = "/mapr/ny/sharded", shard.epoch.id
+    await shard.submit(partial(take_over, topic=topic.number, owner_at=at, writer_epoch_id=epoch))
+    away = next(name for name in names_like("crate") if stream.shard_for(name) is not stream.shard_for("box"))
+    await there.rename_topic("box", away)
+    await pulls(sf).owners(stream, there.id, [incarnation])
+    _, heard = stream.topic("box")
+    assert (heard.owner, heard.home) == (there.id, away)
 
 
 class Made:

@@ -274,7 +274,9 @@ class _Owners(_News):
 
     async def _frame(self, frame: Frame, key: PartitionKey, shard: Shard) -> None:
         told = [decode_topic(row.batch) for row in frame.rows if row.kind == Kind.TOPIC]
-        admission = Admission(moves_owners=self._source.admission.moves_owners)
+        admission = Admission(
+            moves_owners=self._source.admission.moves_owners, falls_here=self._stream.falls_into(shard)
+        )
         await shard.submit(partial(hear, source=self._source.stream, topics=told, admission=admission))
         self._judge(key, frame, "")
 
