@@ -13,7 +13,7 @@ import pytest
 from fairlead.mirror.configs import Setting
 from fairlead.mirror.mirror import Mirror
 from fairlead.mirror.ports import Place, Topic
-from fairlead.model.errors import BadRequest, Fenced, InvalidValue, NotAllowed, TryAgain, UnknownPartition
+from fairlead.model.errors import BadRequest, Fenced, InvalidValue, NotAllowed, TryAgain, UnknownPartition, Unreachable
 from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch
 from tests.mirror.fake import FakeCluster
 from tests.mirror.world import World
@@ -261,6 +261,30 @@ async def test_topics_that_appear_later_are_mirrored_from_their_start(world: Wor
         world.a.put("new", 0, numbers(0, 3))
         await until(lambda: world.b.values("new") == numbers(0, 3))
     assert world.b.values("t") == []
+
+
+async def test_a_topic_that_appears_while_the_destination_is_away_for_a_moment_is_mirrored_all_the_same(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was made there, and its settings could not be read: the next look begins it, from its start."""
+    away = [True]
+    configs = world.b.configs
+
+    async def sometimes(topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting]]:
+        topics = list(topics)
+        if "new" in topics and away:
+            away.pop()
+            raise Unreachable("cluster b does not answer")
+        return await configs(topics)
+
+    monkeypatch.setattr(world.b, "configs", sometimes)
+    world.a.make("t")
+    async with world.running(begin="latest"):
+        await until(lambda: "t" in world.b.made)
+        world.a.make("new")
+        world.a.put("new", 0, numbers(0, 3))
+        await until(lambda: world.b.values("new") == numbers(0, 3))
+    assert not away
 
 
 # ---------------------------------------------------------------- losses at the source

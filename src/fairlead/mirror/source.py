@@ -150,8 +150,6 @@ class Source:
 
     async def _begin(self, topics: Iterable[PlannedTopic], planned: Sequence[Planned]) -> None:
         topics = list(topics)
-        for topic in topics:
-            self._known[topic.source.name] = topic.source
         limits = await self._destination.limits([topic.to for topic in topics])
         ends = await self._ends(topics)
         planned = [replace(each, begin=placed(each.begin, each.route, ends)) for each in planned]
@@ -159,6 +157,8 @@ class Source:
         recorded = self._book().positions
         # Before anything is fetched: whoever began at the end goes on from there, also if nothing came until a restart.
         await self._destination.begin(fresh)
+        # Nothing is awaited from here on: what is known is begun, and what could not be is planned again the next time.
+        self._known.update({topic.source.name: topic.source for topic in topics})
         for each in planned:
             self.until[each.part] = each.end
             if each.stop is not None or each.route is None:
