@@ -93,7 +93,7 @@ def test_after_long_load_a_lone_commit_waits_no_longer_than_before_it() -> None:
 class Log:
     """Counts how often it is read, and for whom."""
 
-    def __init__(self, fails: bool = False) -> None:
+    def __init__(self, fails: Exception | None = None) -> None:
         self.reads: list[int] = []
         self.end = 10
         self._fails = fails
@@ -101,8 +101,8 @@ class Log:
     async def read(self, routes: Sequence[Route], target: int) -> Found | None:
         """Nothing is there."""
         self.reads.append(len(routes))
-        if self._fails:
-            raise Missing("an object")
+        if self._fails is not None:
+            raise self._fails
         return Found([[] for _ in routes], 7)
 
 
@@ -134,10 +134,11 @@ async def test_a_link_alone_reads_by_itself() -> None:
     assert log.reads == []
 
 
-async def test_if_the_one_who_reads_fails_or_goes_the_others_go_on() -> None:
+@pytest.mark.parametrize("error", [Missing("an object"), ValueError("a fault of the program")])
+async def test_if_the_one_who_reads_fails_or_goes_the_others_go_on(error: Exception) -> None:
     """Each reads by itself then, and meets the damage, or what is left of it; a link that is withdrawn takes nobody's
     rows with it."""
-    reads, log = SharedReads(), Log(fails=True)
+    reads, log = SharedReads(), Log(fails=error)
     for _ in range(3):
         reads.join()
     leader, *others = [waiting(reads, log) for _ in range(3)]
@@ -147,6 +148,25 @@ async def test_if_the_one_who_reads_fails_or_goes_the_others_go_on() -> None:
         found = await asyncio.gather(*others)
     assert all(turn.parts is None for turn in found)  # type: ignore[attr-defined]
     assert log.reads == [3]
+
+
+async def test_those_who_come_after_a_meeting_that_nobody_waited_for_read_all_the_same() -> None:
+    """All links were withdrawn at once while they waited, and are granted anew."""
+    reads, log = SharedReads(), Log()
+    for _ in range(2):
+        reads.join()
+    withdrawn = [waiting(reads, log) for _ in range(2)]
+    await asyncio.sleep(0)
+    for turn in withdrawn:
+        turn.cancel()
+        reads.leave()
+    await asyncio.gather(*withdrawn, return_exceptions=True)
+    for _ in range(2):
+        reads.join()
+    async with in_time():
+        found = await asyncio.gather(*(waiting(reads, log) for _ in range(2)))
+    assert [turn.target for turn in found] == [10, 10]  # type: ignore[attr-defined]
+    assert log.reads == [2]
 
 
 def test_routes_by_which_the_same_rows_go_share_their_parts(tmp_path: Path) -> None:

@@ -135,9 +135,10 @@ class SharedReads:
         self._readers += 1
 
     def leave(self) -> None:
-        """It has ended."""
+        """It has ended. With the last one ends the meeting: nobody would read for those who come to it later."""
         self._readers -= 1
         if not self._readers:
+            self._meeting = {}
             for task in self._tasks:
                 task.cancel()
 
@@ -178,9 +179,11 @@ class SharedReads:
             self._spawn(self._read(group, group.target()))
 
     async def _read(self, group: _Group, end: int) -> None:
-        """If it fails, each reads by itself, and says why."""
+        """If it fails, each reads by itself, and says why; also where a fault of the program ends it."""
         found = None
-        if len(group.routes) > 1:
-            with suppress(FairleadError):
-                found = await group.read(group.routes, end)
-        group.outcome.set_result((end, found))
+        try:
+            if len(group.routes) > 1:
+                with suppress(FairleadError):
+                    found = await group.read(group.routes, end)
+        finally:
+            group.outcome.set_result((end, found))
