@@ -44,10 +44,16 @@ class FakeStream:
 
     def __init__(self, count: int = 1) -> None:
         self.shards = [SlowShard() for _ in range(count)]
+        self.placed = 0
+        """Frames whose topics are held where they go."""
 
     @contextmanager
     def placing(self, link: bytes) -> Iterator[Callable[[bytes, str], int]]:
-        yield lambda incarnation, name: shard_of(name, len(self.shards))
+        self.placed += 1
+        try:
+            yield lambda incarnation, name: shard_of(name, len(self.shards))
+        finally:
+            self.placed -= 1
 
     def falls_into(self, shard: object) -> Callable[[str], bool]:
         return lambda name: True
@@ -131,6 +137,23 @@ async def test_a_failed_commit_ends_the_connection_and_frees_its_reader() -> Non
     await waiting
     with pytest.raises(StorageFull):
         await open_session.answers()
+
+
+async def test_a_frame_of_which_a_part_failed_holds_its_topics_until_the_others_are_done() -> None:
+    """They may make a topic yet: a frame that another link brings meanwhile would make it in another shard too."""
+    stream = FakeStream(2)
+    open_session = session(stream)
+    await open_session.submit(encode_frame(frames(1)[0]))
+    await settled()
+    (failed,), (late,) = (shard.waiting for shard in stream.shards)
+    failed.set_exception(StorageFull("disk", 0, 1))
+    await settled()
+    assert stream.placed == 1
+    late.set_result(outcome(1))
+    with pytest.raises(StorageFull):
+        await open_session.answers()
+    await open_session.close()
+    assert stream.placed == 0
 
 
 def by_name(incarnation: bytes, name: str) -> int:

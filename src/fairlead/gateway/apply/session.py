@@ -169,9 +169,7 @@ class ApplySession:
             for shard, part in split(frame, len(self.stream.shards), place_of)
             for request in in_pieces(part, self._piece_rows, self._admission_of(shard))
         ]
-        shards = self.stream.shards
-        # No name for the futures: an error in one would hold this frame, and so itself and the rows.
-        outcomes = await asyncio.gather(*(shards[shard].submit(each, size // len(parts)) for shard, each in parts))
+        outcomes = await self._outcomes(parts, size // len(parts))
         refused = [outcome for outcome in outcomes if outcome.refused_position is not None]
         if refused:
             self._refuse(number, frame, refused)
@@ -193,6 +191,16 @@ class ApplySession:
                 self.stream.note_outdated(self.hello.link, shard, outcome.outdated)
                 # The source asks where the replica stands when something is behind, and is told of these topics then.
                 self.counts.behind += len(outcome.outdated)
+
+    async def _outcomes(self, parts: list[tuple[int, ApplyRequest]], size: int) -> list[FrameOutcome]:
+        """What became of each part. Also where one fails, the others are waited for: they may make topics yet, which
+        are held where they go until then."""
+        shards = self.stream.shards
+        # No name for the futures: an error in one would hold this frame, and so itself and the rows.
+        found = await asyncio.gather(
+            *(shards[shard].submit(each, size) for shard, each in parts), return_exceptions=True
+        )
+        return [_given(outcome) for outcome in found]
 
     def _admission_of(self, shard: int) -> Admission:
         stream = self.stream
@@ -225,6 +233,14 @@ class ApplySession:
         for name, count in counts.items():
             for target in (self.counts, self._totals):
                 setattr(target, name, getattr(target, name) + count)
+
+
+def _given(outcome: FrameOutcome | BaseException) -> FrameOutcome:
+    if isinstance(outcome, FairleadError):
+        raise another(outcome)
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
 
 
 async def _decode(data: bytes | memoryview) -> Frame:
