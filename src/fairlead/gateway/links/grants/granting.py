@@ -30,6 +30,8 @@ from fairlead.wire.urls import named
 
 REPAIRED_AT_ONCE = 1000
 """Partitions in one repair grant; the next contact brings more."""
+NOWHERE = (-1, -1)
+"""A place before all partitions."""
 
 
 class Granting:
@@ -93,8 +95,10 @@ class Granting:
         for shard_number, shard in enumerate(stream.shards):
             found = passing_partitions(shard.state, link.record.brings, link.record.forward, behind)
             partitions = tuple(RepairPartition(number, each.partition, each.end, each.reason) for number, each in found)
-            if partitions:
-                given |= self._give_repair(link, stream, shard_number, partitions[:REPAIRED_AT_ONCE], alone=alone)
+            turn = _turn(partitions, link.repaired_to.get(shard_number, NOWHERE))
+            if turn and self._give_repair(link, stream, shard_number, turn, alone=alone):
+                link.repaired_to[shard_number] = _place(turn[-1])
+                given = True
         return given
 
     def should_spread(self, link: RunningLink, stream: Stream) -> bool:
@@ -214,3 +218,16 @@ def _until(link: RunningLink, shard: int) -> int | None:
 def _created(link: RunningLink, shard: int) -> int | None:
     created = link.record.created
     return created[shard] if shard < len(created) else None
+
+
+def _turn(partitions: tuple[RepairPartition, ...], after: tuple[int, int]) -> tuple[RepairPartition, ...]:
+    """Those of a repair, which follow the last one of the repair before: of what cannot be repaired as many may be
+    behind for ever, and the others come all the same."""
+    if len(partitions) <= REPAIRED_AT_ONCE:
+        return partitions
+    ordered = sorted(partitions, key=lambda each: (_place(each) <= after, _place(each)))
+    return tuple(ordered[:REPAIRED_AT_ONCE])
+
+
+def _place(partition: RepairPartition) -> tuple[int, int]:
+    return partition.number, partition.partition

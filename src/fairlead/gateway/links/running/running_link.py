@@ -118,6 +118,8 @@ class RunningLink:
     """Repairs in a row after which no less was behind."""
     left_behind: int = 0
     """Partitions behind, conflicts apart, when a repair was last looked for."""
+    repaired_to: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By shard of the source, where the last repair of some of many partitions ended."""
     copy_ends: tuple[int, ...] = ()
     """Ends of the source's shards when the link began in this process."""
     passed: tuple[int, ...] = ()
