@@ -10,14 +10,15 @@ from functools import partial
 
 import pytest
 
+from fairlead.mirror.bytes.outgoing import Outgoing
 from fairlead.mirror.configs import Setting
 from fairlead.mirror.mirror import Mirror
-from fairlead.mirror.ports import Place, Topic
+from fairlead.mirror.ports import LATEST, Place, Topic
 from fairlead.model.errors import BadRequest, Fenced, InvalidValue, NotAllowed, TryAgain, UnknownPartition, Unreachable
 from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch
 from tests.mirror.fake import FakeCluster
 from tests.mirror.world import World
-from tests.support.waiting import a_quiet_while, until
+from tests.support.waiting import a_quiet_while, in_time, until
 
 
 def numbers(first: int, end: int) -> list[bytes]:
@@ -385,6 +386,70 @@ async def test_a_topic_that_is_gone_at_the_destination_is_mirrored_from_its_star
     del world.b.made["t"]
     await world.once()
     assert world.b.values("t") == numbers(0, 3)
+
+
+# ---------------------------------------------------------------- a mirror that ends by itself
+
+
+async def test_a_topic_that_was_not_known_for_a_moment_holds_up_no_end(world: World) -> None:
+    """What was there of it is mirrored."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 3))
+    world.a.unknown[Place("t", 0)] = 1
+    async with in_time():
+        mirror = await world.once()
+    assert world.b.values("t") == numbers(0, 3)
+    assert mirror.tally.clean
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_topic_that_is_deleted_before_a_mirror_ends_is_said_to_be_lost(world: World, again: bool) -> None:
+    """And waited for no longer, whether one of its name was made again or not; the others are mirrored."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 40))
+    world.a.make("u")
+    world.a.put("u", 0, numbers(0, 40))
+
+    def deletes(topic: str, partition: int, outgoing: Outgoing) -> None:
+        if topic == "t" and world.a.made.pop("t", None) is not None and again:
+            world.a.make("t")
+
+    world.b.refuses = deletes
+    async with in_time():
+        mirror = await world.once(queue_records=5)
+    assert "the topic was deleted at the source, and up to" in stopped(mirror)
+    assert "topic t, partition 0" in mirror.tally.stops
+    assert world.b.values("u") == numbers(0, 40)
+
+
+async def test_a_source_that_loses_what_was_to_be_mirrored_holds_up_no_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can mirror up to where its log ended when the mirror began; the loss is said, and the others go on."""
+    for topic in ("t", "u"):
+        world.a.make(topic)
+        world.a.put(topic, 0, numbers(0, 8))
+    offsets = world.a.offsets
+    lost: list[bytes] = []
+
+    async def cut_afterwards(places: Iterable[Place], at: int) -> Mapping[Place, int]:
+        found = await offsets(places, at)
+        if at == LATEST and not lost:
+            log = world.a.made["t"].logs[0]
+            lost.extend(log.batches[5:])
+            del log.batches[5:]
+        return found
+
+    monkeypatch.setattr(world.a, "offsets", cut_afterwards)
+    async with in_time():
+        mirror = await world.once()
+    assert "offsets 5 to 7 were gone at the source before they were mirrored" in stopped(mirror)
+    assert "topic t, partition 0" in mirror.tally.stops
+    assert mirror.tally.lost_offsets == len(lost) == 3
+    assert (world.b.values("t"), world.b.values("u")) == (numbers(0, 5), numbers(0, 8))
+    world.a.put("t", 0, [b"next"])
+    assert (await world.once()).tally.clean
+    assert world.b.values("t") == [*numbers(0, 5), b"next"]
 
 
 # ---------------------------------------------------------------- clusters that are away

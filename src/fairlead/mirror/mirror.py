@@ -285,8 +285,8 @@ class Mirror:
             self._say(f"{source.label}: {source.workers} of {self._options.streams} streams have something to do")
         for work in source.work():
             self._spawn(work)
+        self._spawn(self._keep_fresh(source))
         if not self._options.once:
-            self._spawn(self._keep_fresh(source))
             for what, follow in self._followers(source).items():
                 self._spawn(self._follow(source, follow, what))
             self._emit_heartbeats(source)

@@ -249,6 +249,31 @@ class Source:
         self._past[part] = copy.position
         self._tracks.lose(part)
         del self.copies[part]
+        self._moved.set()
+
+    async def _look_for_losses(self) -> None:
+        """What is gone of that for which an end would wait. Raises: TryAgain."""
+        there = await self.cluster.topics(None)
+        await self._lose_deleted(there)
+        self._find_again(there)
+        missing = {Place(part.topic, part.partition): copy for part, copy in self.copies.items() if self._lacks(copy)}
+        with suppress(UnknownPartition):  # its topic was made again meanwhile: the next look says so
+            for place, end in (await self.cluster.offsets(missing, LATEST) if missing else {}).items():
+                self._lose_end(missing[place], end)
+
+    def _lacks(self, copy: Standing) -> bool:
+        """Whether an end waits for it."""
+        part = copy.part
+        is_carried = self.copies.get(part) is copy and copy.stopped is None
+        return is_carried and copy.position.offset < self.until[part]
+
+    def _lose_end(self, copy: Standing, end: int) -> None:
+        """The source's partition ends at `end` now. It does not go back as long as the source loses nothing."""
+        until = self.until[copy.part]
+        if self._lacks(copy) and copy.position.offset == end:
+            self._tally.lost_offsets += until - end
+            gone = f"offsets {end} to {until - 1} were gone at the source before they were mirrored"
+            copy.stop(f"{gone}: its log ends at {end} now")
 
     @property
     def carried(self) -> Mapping[str, str]:
@@ -400,16 +425,20 @@ class Source:
         return sum(max(copy.end - copy.position.offset, 0) for copy in self.copies.values())
 
     async def done(self) -> None:
-        """With `--once`: wait until everything that was there at the start is mirrored, or stands still."""
-        for part, copy in self.copies.items():
-            while copy.stopped is None and copy.position.offset < self.until[part]:
+        """With `--once`: wait until everything that was there at the start is mirrored, stands still or is lost."""
+        for copy in list(self.copies.values()):
+            while self._lacks(copy):
                 await self._move()
 
     async def keep_fresh(self, taken: Mapping[str, str]) -> None:
-        """One look at the topics of both clusters; what is away now is told, and tried again the next time."""
+        """One look at the topics of both clusters; what is away now is told, and tried again the next time. With
+        `--once` nothing more is begun."""
         try:
-            await self._destination.refresh()
-            await self.refresh(taken)
+            if self._options.once:
+                await self._look_for_losses()
+            else:
+                await self._destination.refresh()
+                await self.refresh(taken)
             self.trouble = None
         except TryAgain as error:
             self.trouble = f"{self.label}: {error}"
