@@ -477,6 +477,43 @@ async def test_a_source_that_is_away_stops_no_other(world: World) -> None:
     assert c.open == 0
 
 
+@pytest.mark.parametrize("what", ["commit", "limits"])
+async def test_a_start_that_is_cut_off_in_the_middle_takes_no_partition_twice(
+    world: World, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """The coordinator of the source's group is away for a moment, or the destination once topics were made."""
+    away = [True]
+    commit, configs = world.a.commit, world.b.configs
+
+    async def commits(group: str, offsets: Mapping[Place, tuple[int, int]]) -> None:
+        if what == "commit" and away:
+            away.pop()
+            raise Unreachable("the coordinator of group g does not answer")
+        await commit(group, offsets)
+
+    async def reads(topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting]]:
+        if what == "limits" and away:
+            away.pop()
+            raise Unreachable("cluster b does not answer")
+        return await configs(topics)
+
+    monkeypatch.setattr(world.a, "commit", commits)
+    monkeypatch.setattr(world.b, "configs", reads)
+    world.a.make("t", 3)
+    for partition in range(3):
+        world.a.put("t", partition, numbers(0, 9))
+    async with world.running(sync_group_offsets="false"):
+        await until(lambda: all(world.b.values("t", partition)[-1:] == [b"8"] for partition in range(3)))
+        await a_quiet_while()
+        for partition in range(3):
+            world.a.put("t", partition, numbers(9, 12))
+        await until(lambda: all(world.b.values("t", partition)[-1:] == [b"11"] for partition in range(3)))
+        taken = None if world.engine is None else sum(each.kinds["Open"] for each in world.engine.attempts.values())
+    assert not away
+    assert [world.b.values("t", partition) for partition in range(3)] == [numbers(0, 12)] * 3
+    assert taken in (None, 3)
+
+
 async def test_a_mirror_that_ends_by_itself_does_not_wait_for_a_source(world: World) -> None:
     """It says who is away."""
     world.a.away = True

@@ -280,7 +280,6 @@ class Mirror:
         await source.start(topics, planned)
         self._begun.append(source)
         source.pause(self.paused)
-        await source.commit()  # a group with members is somebody else's, maybe a MirrorMaker that still runs
         if source.workers < self._options.streams:
             self._say(f"{source.label}: {source.workers} of {self._options.streams} streams have something to do")
         for work in source.work():

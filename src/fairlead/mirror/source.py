@@ -123,9 +123,16 @@ class Source:
         return plan_topics(self.cluster, there, here, to, options, book, taken, looping, known, self.aliases, begin)
 
     async def start(self, topics: TopicPlan, planned: Sequence[Planned]) -> None:
-        """Make the topics and begin to mirror. Raises: BadRequest, TryAgain."""
+        """Make the topics and begin to mirror. Where it could not, it may be called again.
+
+        Raises:
+            NotAllowed: the group has members.
+            BadRequest, TryAgain
+        """
         self._note_others(topics)
         self.claim(topics)
+        # Before all else: a group with members is somebody else's, maybe a MirrorMaker that still runs.
+        await self._commit({each.part: each.begin for each in planned if each.stop is None and each.route is not None})
         await self._make(topics.topics)
         await self._carrier.open(len(planned))
         await self._begin(topics.topics, planned)
@@ -385,14 +392,12 @@ class Source:
             NotAllowed: the group has members.
             TryAgain
         """
-        if self.group is None:
-            return
-        offsets = {
-            Place(part.topic, part.partition): (copy.position.offset, copy.position.epoch)
-            for part, copy in self.copies.items()
-            if part not in self._never_begun
-        }
-        if offsets:
+        begun = {part: copy.position for part, copy in self.copies.items() if part not in self._never_begun}
+        await self._commit(begun)
+
+    async def _commit(self, positions: Mapping[Part, Position]) -> None:
+        offsets = {Place(part.topic, part.partition): (at.offset, at.epoch) for part, at in positions.items()}
+        if self.group is not None and offsets:
             await self.cluster.commit(self.group, offsets)
 
     # ------------------------------------------------------------ running

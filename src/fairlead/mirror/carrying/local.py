@@ -51,6 +51,7 @@ class LocalCarrier:
     async def open(self, partitions: int) -> None:
         way = self._way
         await way.destination.open_sender(way.source.id)
+        await self.close()  # a start before this one came no further
         self._streams.clear()
         for _ in range(streams_used(self._wanted, partitions)):
             feed = way.source.feed()
