@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from fairlead.kafka import Acl, OffsetAndEpoch, TopicPartition
+from fairlead.kafka import LATEST, Acl, OffsetAndEpoch, TopicPartition
 from fairlead.kafka.connecting.versions import (
     CREATE_ACLS,
     DESCRIBE_ACLS,
@@ -15,7 +15,7 @@ from fairlead.kafka.connecting.versions import (
     LIST_GROUPS,
     OFFSET_FETCH,
 )
-from fairlead.model.errors import BadRequest, NotAllowed
+from fairlead.model.errors import BadRequest, NotAllowed, TryAgain, UnknownPartition, Unreachable
 from tests.kafka.client import opened
 from tests.kafka.fake_broker import FakeBroker, fake_broker
 
@@ -34,6 +34,10 @@ def listing(*groups: str) -> Any:
     said = {"protocol_type": "consumer", "group_state": "Stable", "group_type": "classic"}
     listed = [{"group_id": group} | said for group in groups]
     return lambda _: {"error_code": ErrorCode.none, "groups": listed}
+
+
+def unavailable(_: Any) -> Any:
+    return {"error_code": ErrorCode.coordinator_not_available, "node_id": -1, "host": "", "port": -1}
 
 
 def pair(one: FakeBroker, other: FakeBroker) -> None:
@@ -103,3 +107,36 @@ async def test_acls_of_topics_are_read_and_made() -> None:
         (made, _) = broker.of(CREATE_ACLS)
         (created,) = made.creations
         assert (created.resource_name, created.resource_pattern_type, created.operation) == ("t", 3, 3)
+
+
+async def test_where_partitions_end_is_told_of_all_whose_leaders_answer() -> None:
+    """One without a leader, and one whose leader cannot be reached, hold up no others, and each says why it is not
+    known."""
+    async with fake_broker(0) as one, fake_broker(1) as other:
+        pair(one, other)
+        for broker in (one, other):
+            broker.add_topic("t", 4)[0].end = 10
+            broker.leaders = {("t", 1): -1, ("t", 2): 1}
+        other.away = True
+        async with opened(one.bootstrap, request_timeout_ms=10**6) as cluster:
+            places = [TopicPartition("t", each) for each in range(5)]
+            found = await cluster.told_offsets(places[:4], LATEST, committed=True, seconds=0.05)
+            assert found[places[0]] == OffsetAndEpoch(10, -1)
+            assert found[places[3]] == OffsetAndEpoch(0, -1)
+            assert isinstance(found[places[1]], TryAgain)
+            assert str(found[places[1]]) == f"{places[1]} has no leader"
+            assert isinstance(found[places[2]], Unreachable)
+            with pytest.raises(UnknownPartition):
+                await cluster.offsets(places, LATEST)
+
+
+async def test_a_group_whose_coordinator_is_away_holds_up_no_other() -> None:
+    """What the others have committed is told."""
+    async with fake_broker() as broker:
+        loading = of_group("b", 0, ErrorCode.coordinator_load_in_progress)
+        broker.next(OFFSET_FETCH, lambda _: {"groups": [of_group("a", 4), loading]})
+        broker.next(FIND_COORDINATOR, *[unavailable] * 1000)
+        async with opened(broker.bootstrap, request_timeout_ms=50) as cluster:
+            found = await cluster.all_committed({"a": 0, "b": 0})
+        assert found["a"] == {PLACE: OffsetAndEpoch(4, -1, "m")}
+        assert isinstance(found["b"], TryAgain)

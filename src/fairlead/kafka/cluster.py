@@ -73,6 +73,13 @@ class Cluster:
         """
         return await self._offsets.find(places, at, committed=committed)
 
+    async def told_offsets(
+        self, places: Iterable[TopicPartition], at: int, *, committed: bool = False, seconds: float
+    ) -> dict[TopicPartition, OffsetAndEpoch | FairleadError]:
+        """Where partitions begin (EARLIEST) or end (LATEST), each as far as its leader tells it, or why that is not
+        known. What passes is tried again for so many seconds."""
+        return await self._offsets.told(places, at, committed=committed, seconds=seconds)
+
     async def end_of_epoch(self, place: TopicPartition, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest leader epoch of a partition that is not above this one; (-1, -1) above its
         newest one.

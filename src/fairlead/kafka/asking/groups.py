@@ -71,9 +71,8 @@ class Groups:
         found: dict[str, Commits | FairleadError] = {}
         for part in await asyncio.gather(*(self._of_some(node, names) for node, names in parts)):
             found |= part
-        for group in [group for group, commits in found.items() if isinstance(commits, PASSING)]:
-            found[group] = await self._sought(group)
-        return found
+        moved = [group for group, commits in found.items() if isinstance(commits, PASSING)]
+        return found | dict(zip(moved, await asyncio.gather(*map(self._sought, moved)), strict=True))
 
     async def _of_some(self, node: int, groups: Sequence[str]) -> dict[str, Commits | FairleadError]:
         """What some groups of one coordinator have committed, or why that is not known."""
@@ -88,7 +87,7 @@ class Groups:
             return dict.fromkeys(groups, error if isinstance(error, TryAgain) else TryAgain(str(error)))
 
     async def _sought(self, group: str) -> Commits | FairleadError:
-        """The same of one group, which may have another coordinator now."""
+        """The same of one group, which may have another coordinator now, or none for a while."""
 
         async def ask() -> Commits | FairleadError:
             commits = (await _fetched(await self._coordinator(group), [group]))[group]
@@ -96,7 +95,10 @@ class Groups:
                 raise commits
             return commits
 
-        return await again(self._brokers.settings, ask)
+        try:
+            return await again(self._brokers.settings, ask)
+        except FairleadError as error:
+            return error
 
     # ------------------------------------------------------------ one group
 

@@ -12,7 +12,7 @@ from fairlead.kafka.connecting.versions import METADATA
 from fairlead.kafka.errors import check
 from fairlead.kafka.values import NO_NODE, PartitionMetadata, TopicMetadata, TopicPartition
 from fairlead.model.addresses import Address
-from fairlead.model.errors import TryAgain, UnknownPartition
+from fairlead.model.errors import FairleadError, TryAgain, UnknownPartition
 from fairlead.protocol.wire import ZERO_UUID
 
 _NOT_THERE = frozenset(
@@ -78,17 +78,28 @@ class Metadata:
             UnknownPartition: its topic has fewer.
             TryAgain: a partition is not there, or has no leader; else as `ask`.
         """
+        by_leader, errors = await self.leaders_of(places)
+        for error in errors.values():
+            raise error
+        return by_leader
+
+    async def leaders_of(
+        self, places: Iterable[TopicPartition]
+    ) -> tuple[Mapping[int, list[TopicPartition]], dict[TopicPartition, FairleadError]]:
+        """The same of all that have a leader, and why the others have none. Raises: as `ask`."""
         asked = sorted(set(places))
         await self.renew(place.topic for place in asked)
         by_leader: dict[int, list[TopicPartition]] = {}
+        errors: dict[TopicPartition, FairleadError] = {}
         for place in asked:
             topic, leader = self.topic(place.topic), self.leader(place)
             if topic is not None and place.partition >= len(topic.partitions):
-                raise UnknownPartition(f"{place}: the topic has {len(topic.partitions)} partitions")
-            if leader is None:
-                raise TryAgain(f"{place} {'is not there' if topic is None else 'has no leader'}")
-            by_leader.setdefault(leader.leader, []).append(place)
-        return by_leader
+                errors[place] = UnknownPartition(f"{place}: the topic has {len(topic.partitions)} partitions")
+            elif leader is None:
+                errors[place] = TryAgain(f"{place} {'is not there' if topic is None else 'has no leader'}")
+            else:
+                by_leader.setdefault(leader.leader, []).append(place)
+        return by_leader, errors
 
 
 def _there(topic: Any, *, named: bool) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from fairlead.kafka.asking.metadata import Metadata
 from fairlead.kafka.asking.retrying import again
@@ -17,6 +18,18 @@ from fairlead.protocol.fetch import READ_COMMITTED
 _CONSUMER = -1
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """One that is asked until all is known, or its time is over."""
+
+    places: frozenset[TopicPartition]
+    at: int
+    committed: bool
+    found: dict[TopicPartition, OffsetAndEpoch] = field(default_factory=dict)
+    failed: dict[TopicPartition, FairleadError] = field(default_factory=dict)
+    """Why the last try has not found the others."""
+
+
 class Offsets:
     """Asks the leaders; partitions whose leader has moved are asked for again."""
 
@@ -28,63 +41,70 @@ class Offsets:
         self, places: Iterable[TopicPartition], at: int, *, committed: bool
     ) -> dict[TopicPartition, OffsetAndEpoch]:
         """See `Cluster.offsets`."""
-        found = await self._all(set(places), at, committed=committed)
+        found = await self._all(places, at, committed=committed)
         if at not in (EARLIEST, LATEST):
             later = {place for place, offset in found.items() if offset.offset < 0}
             found.update(await self._all(later, LATEST, committed=committed))
         return found
 
+    async def told(
+        self, places: Iterable[TopicPartition], at: int, *, committed: bool, seconds: float
+    ) -> dict[TopicPartition, OffsetAndEpoch | FairleadError]:
+        """See `Cluster.told_offsets`."""
+        question = _Question(frozenset(places), at, committed)
+        patience = replace(self._brokers.settings, request_timeout_ms=int(seconds * 1000))
+        try:
+            await again(patience, lambda: self._ask(question))
+        except FairleadError as error:
+            unknown = question.places - question.found.keys()
+            return {**question.found, **{place: question.failed.get(place, error) for place in unknown}}
+        return {**question.found}
+
     async def _all(
-        self, places: set[TopicPartition], at: int, *, committed: bool
+        self, places: Iterable[TopicPartition], at: int, *, committed: bool
     ) -> dict[TopicPartition, OffsetAndEpoch]:
-        found: dict[TopicPartition, OffsetAndEpoch] = {}
+        question = _Question(frozenset(places), at, committed)
+        await again(self._brokers.settings, lambda: self._ask(question))
+        return question.found
 
-        async def rest() -> None:
-            await self._some(places - found.keys(), at, found, committed=committed)
-
-        await again(self._brokers.settings, rest)
-        return found
-
-    async def _some(
-        self, places: set[TopicPartition], at: int, found: dict[TopicPartition, OffsetAndEpoch], *, committed: bool
-    ) -> None:
+    async def _ask(self, question: _Question) -> None:
         """Add what is answered. Raises: what the first that is not was not answered for."""
+        places = question.places - question.found.keys()
         if not places:
             return
-        by_leader = await self._metadata.by_leader(places)
-        tasks = [self._one(node, its, at, found, committed=committed) for node, its in by_leader.items()]
-        errors = [each for each in await asyncio.gather(*tasks, return_exceptions=True) if each is not None]
-        for error in sorted(errors, key=lambda error: isinstance(error, PASSING)):
+        question.failed.clear()
+        by_leader, without = await self._metadata.leaders_of(places)
+        question.failed.update(without)
+        await asyncio.gather(*(self._one(node, its, question) for node, its in by_leader.items()))
+        for error in sorted(question.failed.values(), key=lambda error: isinstance(error, PASSING)):
             raise error
 
-    async def _one(
-        self,
-        node: int,
-        places: list[TopicPartition],
-        at: int,
-        found: dict[TopicPartition, OffsetAndEpoch],
-        *,
-        committed: bool,
-    ) -> None:
+    async def _one(self, node: int, places: Sequence[TopicPartition], question: _Question) -> None:
+        try:
+            await self._asked_of(node, places, question)
+        except FairleadError as error:
+            for place in places:
+                if place not in question.found:
+                    question.failed.setdefault(place, error)
+
+    async def _asked_of(self, node: int, places: Sequence[TopicPartition], question: _Question) -> None:
         topics: dict[str, list[dict[str, int]]] = {}
         for place in places:
-            topics.setdefault(place.topic, []).append({"partition_index": place.partition, "timestamp": at})
-        question = {
+            topics.setdefault(place.topic, []).append({"partition_index": place.partition, "timestamp": question.at})
+        fields = {
             "replica_id": _CONSUMER,
-            "isolation_level": READ_COMMITTED if committed else 0,
+            "isolation_level": READ_COMMITTED if question.committed else 0,
             "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
         }
         connection = await self._brokers.of(node)
-        answer = await connection.call(LIST_OFFSETS, question)
-        asked, failed = set(places), list[FairleadError]()
+        answer = await connection.call(LIST_OFFSETS, fields)
+        asked = set(places)
         for topic in answer.topics:
             for each in topic.partitions:
                 place = TopicPartition(topic.name, each.partition_index)
                 if each.error_code:
-                    failed.append(error_of(each.error_code, str(place)))
+                    question.failed[place] = error_of(each.error_code, str(place))
                 elif place in asked:
-                    found[place] = OffsetAndEpoch(each.offset, getattr(each, "leader_epoch", -1))
-        if failed:
-            raise failed[0]
-        if asked - found.keys():
-            raise TryAgain(f"{connection.who} says nothing of {min(asked - found.keys())}")
+                    question.found[place] = OffsetAndEpoch(each.offset, getattr(each, "leader_epoch", -1))
+        for place in sorted(asked - question.found.keys() - question.failed.keys()):
+            question.failed[place] = TryAgain(f"{connection.who} says nothing of {place}")
