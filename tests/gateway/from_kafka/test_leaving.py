@@ -12,7 +12,9 @@ from tests.gateway.from_kafka.test_parting import kept
 
 from fairlead.cluster.values import KafkaUpstream
 from fairlead.gateway.from_kafka.leaving import obstacles
+from fairlead.gateway.from_kafka.looks import Heard
 from fairlead.gateway.from_kafka.upstreams import RunningUpstreams
+from fairlead.streamlog.values import Topic
 
 
 @dataclass
@@ -20,16 +22,19 @@ class Upstream:
     """One that answers or not, and says this of every topic."""
 
     record: KafkaUpstream
-    answers: bool = True
+    answers: Heard = Heard.ALL
     why: str = ""
     asked: list[None] = field(default_factory=list)
 
-    async def look_again(self) -> bool:
+    async def look_again(self) -> Heard:
         self.asked.append(None)
         return self.answers
 
     def lacking(self, incarnation: bytes) -> str:
         return self.why
+
+    def unknown(self, topic: Topic) -> str:
+        return ""
 
 
 @dataclass
@@ -54,14 +59,14 @@ LACKS = "3 records of partition 0 are still to come from kafka://old"
 @pytest.mark.parametrize(
     ("answers", "why", "said"),
     [
-        (True, "", ""),
-        (False, "", ""),
-        (True, LACKS, f"{LACKS}; stop its producers and wait"),
-        (False, LACKS, f"{LACKS}; kafka://old does not answer, so a takeover goes on without that"),
+        (Heard.ALL, "", ""),
+        (Heard.NOTHING, "", ""),
+        (Heard.ALL, LACKS, f"{LACKS}; stop its producers and wait"),
+        (Heard.NOTHING, LACKS, f"{LACKS}; kafka://old does not answer, so a takeover goes on without that"),
     ],
 )
 async def test_what_is_known_to_be_missing_is_said_also_of_a_cluster_that_is_lost(
-    desk: Desk, answers: bool, why: str, said: str
+    desk: Desk, answers: Heard, why: str, said: str
 ) -> None:
     """Waiting helps only while it answers."""
     stream, record = await kept(desk, b"a")

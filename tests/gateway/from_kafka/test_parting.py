@@ -17,6 +17,7 @@ from fairlead.cluster.values import KafkaUpstream
 from fairlead.gateway.from_kafka import topics
 from fairlead.gateway.from_kafka.granting import KafkaGranting, Wanted
 from fairlead.gateway.from_kafka.known import KafkaTiming, Known
+from fairlead.gateway.from_kafka.looks import Heard
 from fairlead.gateway.from_kafka.parting import RETURNED, UNSURE, common_end, cut_all, note_returned
 from fairlead.gateway.from_kafka.upstream import RunningUpstream
 from fairlead.kafka import EARLIEST, Cluster, TopicMetadata, TopicPartition
@@ -221,6 +222,11 @@ class Whole(Log):
     async def describe_configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigValue]]:
         return {}
 
+    async def told_offsets(
+        self, places: Iterable[TopicPartition], at: int, *, committed: bool, seconds: float
+    ) -> dict[TopicPartition, OffsetAndEpoch]:
+        return await self.offsets(places, at, committed)
+
     async def close(self) -> None:
         """Nothing is open."""
 
@@ -250,17 +256,19 @@ async def test_a_partition_whose_leader_of_before_is_back_is_given_to_no_reader(
     await cut(stream, upstream, Log(((3, 0), (5, 1)), 1), [])
     await brought(stream, upstream, [row_of(batch_of_epoch(6, 2, b"d"), after=(2, 3))], first=1)
     kafka, readers = Whole(((3, 0), (6, 2)), 3), Readers()
-    monkeypatch.setattr("fairlead.gateway.from_kafka.upstream.open_by_file", AsyncMock(return_value=kafka))
+    for module in ("upstream", "looks"):
+        opened = AsyncMock(return_value=kafka)
+        monkeypatch.setattr(f"fairlead.gateway.from_kafka.{module}.open_by_file", opened)
     record = replace(upstream, cursors="none")
     running = RunningUpstream(desk.cluster, record, cast(KafkaGranting, readers), KafkaTiming())
     running.start()
     try:
         for _ in range(2):
-            assert await running.look_again()
+            assert await running.look_again() is Heard.ALL
             assert running.known.stopped == {(INCARNATION, 0): RETURNED.format(at=1)}
             assert (readers.given, running.lag) == ([0], 2)
         kafka.history = ((3, 0), (7, 1))
-        assert await running.look_again()
+        assert await running.look_again() is Heard.ALL
         assert (readers.given, running.known.stopped) == ([0, 1], {})
     finally:
         await running.close()

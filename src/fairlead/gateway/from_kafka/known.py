@@ -22,6 +22,8 @@ class KafkaTiming:
     configs_s: float = 60.0
     """Between two looks at the settings of all topics."""
     gone_s: float = GONE_SECONDS
+    leaders_s: float = 2.0
+    """For partitions whose leaders move or are away, in one look."""
     answer_s: float = 10.0
     """Kafka is taken for lost after this, when topics are taken over."""
 
@@ -45,6 +47,8 @@ class Known:
     """By id, those that are kept."""
     ends: dict[tuple[bytes, int], int] = field(default_factory=dict)
     """Where partitions end for a reader of committed records, by id of the topic and number."""
+    silent: dict[tuple[bytes, int], str] = field(default_factory=dict)
+    """Partitions that did not say so at the last look, and why."""
     gone: dict[bytes, int] = field(default_factory=dict)
     """Topics that are here and not in Kafka, and since when, by the monotonic clock."""
     stopped: dict[tuple[bytes, int], str] = field(default_factory=dict)

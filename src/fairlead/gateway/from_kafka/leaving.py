@@ -1,5 +1,5 @@
-"""Whether topics of a Kafka cluster may be taken over: only once all that it has is here; of one that does not answer,
-all that it is known to have."""
+"""Whether topics of a Kafka cluster may be taken over: only once all that it has is here; of one of which no broker
+answers, all that it is known to have."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from fairlead.cluster.stream import Stream
+from fairlead.gateway.from_kafka.looks import Heard
 from fairlead.gateway.from_kafka.upstream import RunningUpstream
 from fairlead.gateway.from_kafka.upstreams import RunningUpstreams
 from fairlead.streamlog.requests.diverged import parent_of
@@ -33,7 +34,7 @@ async def obstacles(
 
 
 def _obstacle(
-    running: Mapping[bytes, RunningUpstream], answers: Mapping[bytes, bool], shard: Shard, topic: Topic
+    running: Mapping[bytes, RunningUpstream], answers: Mapping[bytes, Heard], shard: Shard, topic: Topic
 ) -> str:
     upstream = None if parent_of(topic) is not None else running.get(topic.owner)
     if upstream is None:  # of what Kafka has lost nothing is still to come either
@@ -45,9 +46,14 @@ def _obstacle(
     conflict = next((note.behind for note in notes if note is not None and note.behind.conflict), None)
     if conflict is not None:
         return f"partition {conflict.partition} is set aside ({conflict.reason}) {_HINT}"
-    why = upstream.lacking(topic.incarnation)
-    if not answers[topic.owner]:
+    why, unknown, heard = upstream.lacking(topic.incarnation), upstream.unknown(topic), answers[topic.owner]
+    if heard is Heard.NOTHING:
+        why = why or unknown
         return f"{why}; {path} does not answer, so a takeover goes on without that {_HINT}" if why else ""
+    if heard is Heard.SOME:
+        unknown = unknown or f"{path} answers, but has not told all in time ({upstream.error or 'it is still asked'})"
+    if unknown and not why:
+        return f"nobody knows what is still to come: {unknown} {_HINT}"
     open_in = [each for each in range(topic.partitions) if shard.state.transactions(topic.number, each).open]
     if open_in and not why:
         why = f"the end of a committed transaction in partition {open_in[0]} has not come yet"

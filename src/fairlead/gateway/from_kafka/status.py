@@ -63,7 +63,7 @@ def row(
     record, heard = running.record, running.known.heard_ms
     answer = stand(cluster, stream, record.link)
     left, ailment = running.lag, ailment_of(running, ailing)
-    is_stopped = bool(running.known.stopped) or answer.conflicts_total > 0
+    is_stopped = bool(running.known.stopped or running.known.silent) or answer.conflicts_total > 0
     alarms = alarms_of(running)
     replica = cluster.global_path(stream.path)
     now_ms = cluster.clock.wall_ms()

@@ -20,18 +20,18 @@ from fairlead.gateway.from_kafka import topics
 from fairlead.gateway.from_kafka.cursors import put_cursors
 from fairlead.gateway.from_kafka.granting import KafkaGranting, Wanted
 from fairlead.gateway.from_kafka.known import Counts, KafkaTiming, Known
+from fairlead.gateway.from_kafka.looks import Heard, Looks, is_lost
+from fairlead.gateway.from_kafka.notes import clear_notes, is_set_aside
 from fairlead.gateway.from_kafka.parting import cut_all, note_returned
 from fairlead.gateway.from_kafka.starts import follow_starts, keeps_all
 from fairlead.kafka import LATEST, TopicPartition
 from fairlead.kafka import Cluster as Kafka
+from fairlead.kafka.errors import PASSING
 from fairlead.kafka.opening import open_by_file
-from fairlead.model.errors import FairleadError, InvalidValue, NotAllowed
+from fairlead.model.errors import FairleadError, InvalidValue, NotAllowed, TryAgain
 from fairlead.protocol.wire import ZERO_UUID
-from fairlead.streamlog.payloads import BehindPayload
 from fairlead.streamlog.requests.diverged import parent_of
-from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import GrantRun, Topic
-from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.wire.control import KafkaReport
 
@@ -61,7 +61,7 @@ class RunningUpstream:
         """Topics, by id, of which no record gets too old in Kafka."""
         self._configs_ms: int | None = None
         self._woken = asyncio.Event()
-        self._looked = asyncio.Event()
+        self._looks = Looks()
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -105,14 +105,15 @@ class RunningUpstream:
         """Look at once."""
         self._woken.set()
 
-    async def look_again(self) -> bool:
-        """Look at once; whether Kafka has answered in time."""
-        self._looked.clear()
+    async def look_again(self) -> Heard:
+        """Look once more, at what Kafka has from now on; what it has answered in time."""
         self.wake()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._timing.answer_s):
-                await self._looked.wait()
-        return self._looked.is_set()
+        record, seconds = self.record, self._timing.answer_s
+        lost = is_lost(record.config_file, record.kafka_cluster, seconds)
+        is_silent, is_whole = await asyncio.gather(lost, self._looks.next(seconds))
+        if is_whole:
+            return Heard.ALL
+        return Heard.NOTHING if is_silent else Heard.SOME
 
     def lacking(self, incarnation: bytes) -> str:
         """What of a topic Kafka has and the replica lacks, as they were at the last look; empty if nothing is."""
@@ -123,6 +124,20 @@ class RunningUpstream:
             lag = self.lag_of(topic_id, partition) if topic_id == incarnation else 0
             if lag:
                 return f"{lag:,} records of partition {partition} are still to come from {self.record.path}"
+        return ""
+
+    def unknown(self, topic: Topic) -> str:
+        """Why nobody can tell what of a topic is still to come; empty if that was heard at the last look."""
+        known, id = self.known, topic.incarnation
+        if id in known.gone:
+            return ""
+        if id not in known.topics and not all(self.record.filter.passing([topic.home or topic.name])):
+            return f"-topics of {self.record.path} leaves it out, so it is not read"
+        for partition in range(topic.partitions):
+            if (id, partition) in known.silent:
+                return f"partition {partition}: {known.silent[id, partition]}"
+            if (id, partition) not in known.ends:
+                return f"{self.record.path} has not said where it ends since this server started"
         return ""
 
     def give_anew(self) -> None:
@@ -151,7 +166,7 @@ class RunningUpstream:
 
     async def _run(self) -> None:
         while True:
-            self._woken.clear()
+            self._begin()
             try:
                 await self._serve()
             except FairleadError as error:
@@ -170,11 +185,15 @@ class RunningUpstream:
         used = self.record.config_file
         try:
             while not self.record.paused and self.record.config_file == used:
-                self._woken.clear()
+                self._begin()
                 await self._look(kafka)
                 await self._wait(self._timing.look_s)
         finally:
             await kafka.close()
+
+    def _begin(self) -> None:
+        self._woken.clear()
+        self._looks.begin()
 
     async def _wait(self, seconds: float) -> None:
         with suppress(TimeoutError):
@@ -203,13 +222,18 @@ class RunningUpstream:
         wanted = self._wanted(owned)
         returned = self.known.returned
         await self._give(stream, tuple(each for each in wanted if (each.topic_id, each.partition) not in returned))
+        await self._note_ends(kafka, wanted)
         await self._cursors(kafka, stream, owned)
         await self._starts(kafka, owned)
-        self.known.ends = await self._ends(kafka, wanted)
-        self.reached_end = self.reached_end or not self.lag
+        silent = self.known.silent
+        self.reached_end = self.reached_end or not (self.lag or silent)
         self.known.heard_ms = self._cluster.clock.monotonic_ms()
-        self.error = None
-        self._looked.set()
+        if silent:
+            why = min(silent.values())
+            self.note_error(TryAgain(f"where partitions end is not known, of {len(silent)} of them: {why}"))
+        else:
+            self.error = None
+        self._looks.was_whole()
 
     async def _put_topics(self, kafka: Kafka, stream: Stream) -> None:
         now_ms = self._cluster.clock.monotonic_ms()
@@ -261,52 +285,43 @@ class RunningUpstream:
             for id, topic in sorted(self.known.topics.items())
             if id in owned
             for partition in range(min(len(topic.partitions), owned[id][1].partitions))
-            if not self._is_set_aside(owned[id][0], id, partition)
+            if not is_set_aside(owned[id][0], self.record.link, id, partition)
         )
 
     async def _give(self, stream: Stream, wanted: tuple[Wanted, ...]) -> None:
         if wanted == self._given and self._granting.stands(self.record):
             return
         self._granting.take_back(self.record, "given anew")
-        await self._clear_notes(stream)
+        await clear_notes(stream, self.record.link)
         self.known.stopped, self.known.parted = dict(self.known.returned), set()
         self.waits_for = ""
         self._given = wanted if self._granting.give(self.record, stream, wanted) else None
-
-    def _is_set_aside(self, shard: Shard, incarnation: bytes, partition: int) -> bool:
-        note = shard.state.note((self.record.link, incarnation, partition))
-        return note is not None and note.behind.conflict
-
-    async def _clear_notes(self, stream: Stream) -> None:
-        """What is noted behind is read again, from where the log ends; what is in conflict stays."""
-        for shard in stream.shards:
-            if any(not note.behind.conflict for note in shard.state.notes(self.record.link).values()):
-                await shard.submit(self._clear)
-
-    def _clear(self, draft: Draft) -> None:
-        link = self.record.link
-        for note in draft.state.notes(link).values():
-            at = note.behind
-            if not at.conflict:
-                cleared = BehindPayload(link, at.topic, at.incarnation, at.partition, 0, None, draft.now_ms)
-                draft.add_control(Kind.BEHIND, cleared)
 
     async def _cursors(self, kafka: Kafka, stream: Stream, owned: Mapping[bytes, tuple[Shard, Topic]]) -> None:
         if self.record.cursors != "none":
             commits = await kafka.all_committed({name: each.node for name, each in (await kafka.groups()).items()})
             kept = {self.known.topics[id].name: found for id, found in owned.items()}
             self.counts.cursors += await put_cursors(stream, self.record, kept, commits)
+            for found in commits.values():
+                if isinstance(found, PASSING):
+                    raise found
 
     async def _starts(self, kafka: Kafka, owned: Mapping[bytes, tuple[Shard, Topic]]) -> None:
         is_followed = self.record.deletes == "follow"
-        told = [self.known.topics[id] for id in owned if is_followed or self._kept.get(id)]
+        silent = {id for id, _ in self.known.silent}
+        told = [self.known.topics[id] for id in owned if (is_followed or self._kept.get(id)) and id not in silent]
         its = {each.name: owned[each.topic_id] for each in told}
         await follow_starts(kafka, self.record, its, {each.name: len(each.partitions) for each in told})
 
-    async def _ends(self, kafka: Kafka, wanted: Sequence[Wanted]) -> dict[tuple[bytes, int], int]:
-        places = {TopicPartition(each.topic, each.partition): each for each in wanted}
-        ends = await kafka.offsets(places, LATEST, committed=True)
-        return {(each.topic_id, each.partition): ends[place].offset for place, each in places.items()}
+    async def _note_ends(self, kafka: Kafka, wanted: Sequence[Wanted]) -> None:
+        """Partitions of which that is not heard now end where they did, as far as anybody knows."""
+        places = {TopicPartition(each.topic, each.partition): (each.topic_id, each.partition) for each in wanted}
+        told = await kafka.told_offsets(places, LATEST, committed=True, seconds=self._timing.leaders_s)
+        found = {places[place]: each for place, each in told.items()}
+        known = self.known
+        known.silent = {at: str(each) for at, each in found.items() if isinstance(each, FairleadError)}
+        before = {at: known.ends[at] for at in known.silent if at in known.ends}
+        known.ends = before | {at: each.offset for at, each in found.items() if not isinstance(each, FairleadError)}
 
 
 def end_here(stream: Stream, topic_id: bytes, partition: int) -> int:
