@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
+import pytest
 from tests.mirror.fake import FakeCluster
 from tests.support.waiting import in_time, until
 
@@ -16,6 +18,7 @@ from fairlead.mirror.lanes import Part
 from fairlead.mirror.ports import Place
 from fairlead.mirror.workers.rows import Row, Tail
 from fairlead.mirror.workers.scout import Scout
+from fairlead.model.errors import Unreachable
 from fairlead.protocol.batch import records_of
 
 
@@ -66,4 +69,34 @@ async def test_a_tail_of_a_deleted_topic_is_not_the_new_ones() -> None:
     assert [(tail.number, [record.value for record in records_of(bytes(tail.records))]) for tail in tails] == [
         (held, [b"old"]),
         (2, [b"new"]),
+    ]
+
+
+async def test_a_partition_that_has_no_leader_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all of them end is not answered as long as it has none; what comes of the others is handed on."""
+    source, tails = FakeCluster("a"), list[Tail]()
+
+    async def hand_on(row: Row) -> None:
+        if isinstance(row, Tail):
+            tails.append(row)
+
+    async def without_leader(places: Iterable[Place], at: int) -> Mapping[Place, int]:
+        assert Place("t", 0) in set(places)
+        raise Unreachable("topic t, partition 0 has no leader")
+
+    monkeypatch.setattr(source, "offsets", without_leader)
+    scout = Scout(0, source.opened, hand_on)
+    for number, topic in enumerate(("t", "u")):
+        source.make(topic)
+        scout.take(number, load_of(source, topic))
+    source.put("u", 0, [b"there"])
+    running = asyncio.create_task(scout.run())
+    try:
+        await until(lambda: tails)
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+    assert [(tail.number, [record.value for record in records_of(bytes(tail.records))]) for tail in tails] == [
+        (1, [b"there"])
     ]

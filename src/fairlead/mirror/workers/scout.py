@@ -161,12 +161,8 @@ class Scout:
                 continue
             try:
                 ends = await cluster.offsets([scouted.place for scouted in asked], LATEST)
-                self._note(None)
-            except TryAgain as error:
-                self._note(str(error))
-                continue
-            except BadRequest:
-                ends = {}  # one of them is gone: fetching says which
+            except (BadRequest, TryAgain):
+                ends = {}  # one of them is gone or has no leader, or all are away: fetching says which and waits
             for scouted in asked:
                 self._found_end(scouted, ends.get(scouted.place, scouted.end))
 
