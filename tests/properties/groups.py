@@ -31,6 +31,8 @@ class Members:
     since: int
     positions: dict[Place, tuple[int, int]] = field(default_factory=dict)
     """Where they read on, and how often the partition had been cut when they were told."""
+    told: dict[Place, int] = field(default_factory=dict)
+    """The epoch that they were told with it."""
     committed: dict[Place, tuple[int, int]] = field(default_factory=dict)
     """What they have committed last, and how often the partition had been cut."""
 
@@ -68,7 +70,10 @@ class Groups:
         members = self._members.setdefault((site.name, group), Members(site.log.announced.end))
         offset, epoch = self._read_on(site, group, members, topic, partition, choose)
         if choose.random() < 0.8:
-            self._commit(site, group, members, topic, partition, offset, epoch if choose.random() < 0.5 else -1)
+            said, told = choose.random(), members.told[topic.incarnation, partition]
+            self._commit(
+                site, group, members, topic, partition, offset, epoch if said < 0.5 else told if said < 0.7 else -1
+            )
 
     def leave(self, site: Site, choose: Random) -> None:
         """All members of a group at the site go, or die."""
@@ -105,6 +110,7 @@ class Groups:
         if known_cuts != cuts:
             cursor = self.served(site, group, topic, partition)
             at = 0 if cursor is None else cursor.offset
+            members.told[place] = -1 if cursor is None else cursor.leader_epoch
         read = self._read.setdefault((group, place), HasRead(max(at, state.log_start)))
         read.gone.update(range(at, state.log_start))
         at = max(at, state.log_start)
@@ -120,7 +126,11 @@ class Groups:
         self, site: Site, group: str, members: Members, topic: Topic, partition: int, offset: int, epoch: int
     ) -> None:
         number, since = topic.number, members.since
-        answer = self._world.run(site, lambda d: commit_cursor(d, group, number, partition, offset, epoch, since=since))
+        known_cuts = site.log.announced.end
+        answer = self._world.run(
+            site,
+            lambda d: commit_cursor(d, group, number, partition, offset, epoch, known_cuts=known_cuts, since=since),
+        )
         place = (topic.incarnation, partition)
         if isinstance(answer, Cursor):
             members.committed[place] = offset, len(site.log.announced.state.cuts_of(number, partition))

@@ -454,25 +454,37 @@ class Stream:
         return cursor.served(shard.state.partition(topic.number, partition), topic.epoch, self.id)
 
     async def delete_cursors(
-        self, group: str | None = None, topic: str | None = None, partition: int | None = None
+        self,
+        group: str | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        check: Callable[[], None] = lambda: None,
     ) -> int:
-        """Delete the chosen cursors, all of them without a choice; answers how many there were."""
-        chosen: list[tuple[str, Topic, int]] = []
+        """Delete the chosen cursors, all of them without a choice; answers how many there were. One that is committed
+        meanwhile stays. `check` is called before each of the commits that this takes, and may raise."""
+        chosen: list[tuple[str, Topic, int, int]] = []
         for looked_at, (name, found, number, _) in enumerate(self.cursors(group), 1):
             if topic in {None, found.name} and partition in {None, number}:
-                chosen.append((name, found, number))
+                chosen.append((name, found, number, self.committed_at(name, found, number)))
             if looked_at % CHANGED_TOGETHER == 0:
                 await asyncio.sleep(0)
-        await self.delete_each(chosen)
+        await self.delete_each(chosen, check)
         return len(chosen)
 
-    async def delete_each(self, cursors: Sequence[tuple[str, Topic, int]]) -> None:
-        """Delete cursors, given by group, topic and partition; what is not there need not be deleted."""
+    def committed_at(self, group: str, topic: Topic, partition: int) -> int:
+        """The commit of the log in which the group's own cursor of a partition stands; -1 if there is none."""
+        return self.shard_for(topic.name).state.cursors(group, topic.number, partition).own_at
+
+    async def delete_each(
+        self, cursors: Sequence[tuple[str, Topic, int, int]], check: Callable[[], None] = lambda: None
+    ) -> None:
+        """Delete cursors, given by group, topic, partition and `committed_at`; what is not there need not be."""
         for first in range(0, len(cursors), CHANGED_TOGETHER):
-            by_shard: dict[Shard, list[tuple[str, int, int]]] = {}
-            for group, topic, partition in cursors[first : first + CHANGED_TOGETHER]:
-                by_shard.setdefault(self.shard_for(topic.name), []).append((group, topic.number, partition))
+            by_shard: dict[Shard, list[tuple[str, int, int, int]]] = {}
+            for group, topic, partition, own_at in cursors[first : first + CHANGED_TOGETHER]:
+                by_shard.setdefault(self.shard_for(topic.name), []).append((group, topic.number, partition, own_at))
             for shard, keys in by_shard.items():
+                check()
                 await shard.submit(partial(_delete_each, keys=keys))
 
 
@@ -528,6 +540,6 @@ def _commit(draft: Draft, group: str, offset: CommittedOffset, known_cuts: int |
     )
 
 
-def _delete_each(draft: Draft, keys: Iterable[tuple[str, int, int]]) -> None:
-    for group, number, partition in keys:
-        cursors.delete_cursor(draft, group, number, partition)
+def _delete_each(draft: Draft, keys: Iterable[tuple[str, int, int, int]]) -> None:
+    for key in keys:
+        cursors.delete_cursor(draft, *key)

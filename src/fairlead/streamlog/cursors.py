@@ -52,22 +52,22 @@ class Cursor:
     def served(self, state: PartitionState, current: int, stream: bytes) -> Cursor:
         """The cursor as clients of that stream are told it, in a topic of epoch `current`: not beyond where the log
         that the group has read and this one part. What lay there was cut off, and other records stand in its place.
-        What was committed elsewhere may be ahead of the records too: the group reads what comes."""
+        So below that they are told the topic's epoch, in which the offset stands: some clients name what they are told
+        here with all that they commit later (sarama). What was committed elsewhere may be ahead of the records too: the
+        group reads what comes."""
         if 0 <= self.leader_epoch < current:
-            epoch, end = self._end_of_what_was_read(state, current)
-            return self if self.offset <= end else replace(self, offset=end, leader_epoch=epoch)
+            offset = min(self.offset, self._end_of_what_was_read(state, current))
+            return replace(self, offset=offset, leader_epoch=current)
         if self.origin == stream or self.offset <= state.end:
             return self
         return replace(self, offset=state.end, leader_epoch=state.epoch_before(state.end))
 
-    def _end_of_what_was_read(self, state: PartitionState, current: int) -> tuple[int, int]:
-        """Where that ends in this log, and the epoch before: at the end of the epoch of the last record. An epoch that
-        is not in this log was cut off with all of its records, and what they stood on is what both logs have."""
-        epochs = {epoch for epoch, _ in state.history}
-        if not self.history or self.leader_epoch in epochs:
-            return state.end_of_epoch(current, self.leader_epoch)
-        end = parting(self.history, self.offset, state.history, state.end)
-        return state.epoch_before(end), end
+    def _end_of_what_was_read(self, state: PartitionState, current: int) -> int:
+        """Where that ends in this log: at the end of the epoch of the last record. An epoch that is not in this log was
+        cut off with all of its records, and what they stood on is what both logs have."""
+        if not self.history or any(held == self.leader_epoch for held, _ in state.history):
+            return state.end_of_epoch(current, self.leader_epoch)[1]
+        return parting(self.history, self.offset, state.history, state.end)
 
 
 class CursorPair(NamedTuple):
@@ -84,6 +84,11 @@ class CursorPair(NamedTuple):
     def highest(self) -> int:
         """Of all versions known."""
         return max(0 if each is None else each.version for each in (self.own, self.theirs))
+
+    @property
+    def own_at(self) -> int:
+        """The commit of this log that has the own one; -1 if there is none."""
+        return -1 if self.own is None else self.own.at
 
     @property
     def is_dirty(self) -> bool:

@@ -205,6 +205,28 @@ async def test_only_groups_that_nobody_is_in_are_deleted(version: int) -> None:
         assert [group.group_id for group in listed.groups] == ["g"]
 
 
+async def test_a_group_that_gets_a_member_while_it_is_deleted_keeps_its_cursors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The member has asked for them by then."""
+    async with asking() as asker:
+        await commit(asker, "g")
+        await commit(asker, "g", "/ships:a")
+        first, second = asker.listener.streams()
+        (shard,) = first.shards
+        submit = shard.submit
+
+        async def joins_first(*request: Any) -> Any:
+            monkeypatch.setattr(shard, "submit", submit)
+            await joined(asker)
+            return await submit(*request)
+
+        monkeypatch.setattr(shard, "submit", joins_first)
+        answer = await asker.ask(DELETE, 2, groups_names=["g"])
+        assert answer.results[0].error_code is ErrorCode.non_empty_group
+        assert [name for name, *_ in second.cursors("g")] == ["g"]
+
+
 async def test_a_group_that_its_members_left_is_empty_and_keeps_its_type() -> None:
     """Without a cursor too. It was gone, or had no type, so tools took the groups of Connect for consumers."""
     async with asking() as asker:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import httpx
+import pytest
 from tests.gateway.rig import FAST, REPLICA, SHIPS, SOURCE, Site, Worker, set_up
 from tests.streamlog.world import rows_of
 from tests.support.waiting import a_quiet_while, until
 
 from fairlead.cluster.stream import CommittedOffset
+from fairlead.gateway.links import cursor_news
 from fairlead.gateway.links.cursor_news import CursorNews
 from fairlead.streamlog.payloads import CursorPayload
 from fairlead.streamlog.rows import Kind
@@ -89,6 +93,50 @@ async def test_a_link_that_takes_more_groups_than_before_is_told_all_once(sf: Si
         await until(lambda: len(told(sf)) == before + 1)
         await a_quiet_while()
         assert len(told(sf)) == before + 1
+
+
+async def test_a_link_that_becomes_one_to_our_own_brings_cursors(sf: Site, ny: Site) -> None:
+    """A partner is told none, so a running grant leaves them out."""
+    await sf.write(SHIPS, "a", b"1", b"2")
+    async with Worker(sf) as worker:
+        await set_up(sf, ny)
+        (record,) = sf.cluster.links.all()
+        for peer, groups in (("partner", "none"), ("own", "all")):
+            await sf.links.edit_replica(SHIPS, record.replica_path, peer=peer)
+            await until(partial(brings, worker, groups))
+        await commit(sf, 1)
+        await until(lambda: place(ny) == 1)
+
+
+def brings(worker: Worker, groups: str) -> bool:
+    """The worker has grants, and they bring the cursors of these groups."""
+    return {each.grant.cursors for each in worker.grants.values()} == {groups}
+
+
+async def test_a_replica_that_is_away_does_not_keep_cursors_from_another(
+    sf: Site, ny: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has much before it, and would have them told every ten seconds only."""
+    monkeypatch.setattr(cursor_news, "BEHIND_COMMITS", 3)
+    seldom = replace(FAST, cursors_behind_s=3600)
+    async with Site("la", tmp_path) as la, Site("far", tmp_path, seldom) as source, Worker(source):
+        await source.stream(SHIPS)
+        for replica in (ny, la):
+            await set_up(source, replica)
+        away = next(each for each in source.cluster.links.all() if each.replica_path.cluster == "la")
+        await source.links.pause(SHIPS, away.replica_path)
+        for number in range(9):
+            await source.write(SHIPS, "a", b"%d" % number)
+        await until(lambda: in_step(source, "ny"))
+        await commit(source, 5)
+        await until(lambda: place(ny) == 5)
+
+
+def in_step(site: Site, replica: str) -> bool:
+    """All that the site has is at that cluster."""
+    (shard,) = site.cluster.stream(SHIPS).shards
+    link = next(each for each in site.manager.running if each.record.replica_path.cluster == replica)
+    return link.positions.passed(1) == (shard.announced.end,)
 
 
 async def metrics(site: Site) -> dict[str, float]:

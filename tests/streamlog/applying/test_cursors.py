@@ -28,10 +28,17 @@ from fairlead.streamlog.applying.frame import apply_frame
 from fairlead.streamlog.cursors import Cursor, CursorPair
 from fairlead.streamlog.payloads import CursorPayload
 from fairlead.streamlog.ranges import COUNTER_MAX
-from fairlead.streamlog.requests.cursors import adopt_cursor, commit_cursor, delete_cursor, publish_cursors
+from fairlead.streamlog.requests.cursors import (
+    adopt_cursor,
+    commit_cursor,
+    delete_cursor,
+    publish_cursors,
+    tell_cursors,
+)
 from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.state.effects import payload_of_cursor
 from fairlead.streamlog.values import Topic
-from fairlead.streamlog.writing.draft import DraftRequest
+from fairlead.streamlog.writing.draft import Draft, DraftRequest
 from fairlead.streamlog.writing.writer import ShardLog
 
 SF, NY, LA = b"s" * 16, b"n" * 16, b"l" * 16
@@ -62,8 +69,10 @@ class Sites:
         replicated(source, replica, link=source.announced.state.stream_id)
 
     def join(self, log: ShardLog) -> int:
-        """The first member of the group joins; the offset where it begins."""
-        self.since[log.announced.state.stream_id] = log.announced.end
+        """The first member of the group joins; the offset where it begins. Where the group has committed nothing ever,
+        0 is noted (`GroupLog.commits_now`)."""
+        is_known = log.announced.state.cursor_table.has_known(GROUP)
+        self.since[log.announced.state.stream_id] = log.announced.end if is_known else 0
         return self.place(log)
 
     def leave(self, log: ShardLog) -> None:
@@ -428,3 +437,50 @@ def test_a_commit_after_the_greatest_version_of_a_neighbour_is_taken() -> None:
 
 def _with_version(row: Row, version: int) -> Row:
     return row._replace(batch=payloads.encode(replace(payloads.decode_cursor(row.batch), version=version)))
+
+
+def test_what_was_deleted_here_is_none_of_the_commits_of_members_that_join_later() -> None:
+    """What comes late from elsewhere moves them, since they have committed nothing."""
+    sites = Sites()
+    sites.commit(sites.sf, 40)
+    sites.exchange()
+    number = here(sites.sf, sites.topic).number
+    committed(sites.sf, lambda d: delete_cursor(d, GROUP, number, 0))
+    sites.exchange()
+    assert sites.join(sites.sf) == -1
+    sites.join(sites.ny)
+    sites.commit(sites.ny, 90)
+    sites.exchange()
+    assert sites.place(sites.sf) == 90
+
+
+def test_a_cursor_that_is_committed_meanwhile_is_not_deleted() -> None:
+    sites = Sites()
+    sites.commit(sites.sf, 40)
+    number, chosen_at = here(sites.sf, sites.topic).number, pair(sites.sf, sites.topic).own_at
+    sites.commit(sites.sf, 50)
+    assert committed(sites.sf, lambda d: delete_cursor(d, GROUP, number, 0, chosen_at))[0].result() is False
+    assert sites.place(sites.sf) == 50
+    now = pair(sites.sf, sites.topic).own_at
+    assert committed(sites.sf, lambda d: delete_cursor(d, GROUP, number, 0, now))[0].result() is True
+    assert sites.place(sites.sf) == -1
+
+
+def test_an_own_cursor_that_came_home_is_not_told_as_the_one_that_counts() -> None:
+    """The log had lost it; a repair brought it back from a neighbour, and the group has committed here since."""
+    sites = Sites()
+    number = here(sites.sf, sites.topic).number
+    home = Cursor(40, 0, "", 1, 1, SF)
+    committed(sites.sf, lambda d: put_came(d, number, home))
+    for offset in (50, 60, 70):
+        sites.commit(sites.sf, offset)
+    own = pair(sites.sf, sites.topic).own
+    committed(sites.sf, lambda d: tell_cursors(d, [(GROUP, number, 0)]))
+    assert pair(sites.sf, sites.topic).own == own
+    assert sites.place(sites.sf) == 70
+
+
+def put_came(draft: Draft, number: int, cursor: Cursor) -> None:
+    """Write the row of a cursor that New York has brought."""
+    payload = payload_of_cursor(GROUP, cursor)
+    draft.add_control(Kind.CURSOR, payload, number=number, partition=0, origin=cursor.origin, via=NY)

@@ -22,7 +22,7 @@ from fairlead.streamlog.requests.cuts import diverged_incarnation
 from fairlead.streamlog.requests.ownership import take_over
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state.effects import KAFKA_EPOCHS_MAX
-from fairlead.streamlog.values import Topic
+from fairlead.streamlog.values import Cut, Topic
 from fairlead.streamlog.writing.writer import ShardLog
 
 B = b"b" * 16
@@ -108,6 +108,8 @@ def test_the_newest_epochs_are_kept_of_a_kafka_cluster_s_partition() -> None:
     assert len(state.history) == KAFKA_EPOCHS_MAX
     assert (state.history[-1], state.epoch, state.end) == ((count, count - 1), count, count)
     assert state.end_of_epoch(0, 1) == (1, 20)
+    topic, before = known(log), [Cut(2, 0, 0, by_epoch=4099)]
+    assert end_of_epoch(topic._replace(epoch=4099), state, before, 5) == (5, 20), "not cut: there were many since"
     again = opened(log.announced.storage, B, seed=9)
     assert again.announced.state.partition(number, 0) == state
     assert again.announced.state.topic_table.of_kafka == {number}
@@ -159,7 +161,7 @@ def test_where_kafka_s_log_goes_on_otherwise_the_copy_is_cut(columns: bool) -> N
     assert state.partition(number, 1).end == 2
     ((at, keep),) = [(each.offset, each.keep) for each in state.cuts_of(number, 0)]
     assert (at, keep) == (1, diverged_incarnation(INCARNATION, 3, 50))
-    assert end_of_epoch(state.partition(number, 0), state.cuts_of(number, 0), known(log).epoch, 3) == (3, 1)
+    assert end_of_epoch(known(log), state.partition(number, 0), state.cuts_of(number, 0), 3) == (3, 1)
     assert not list(check_all(log.announced.storage))
 
 

@@ -65,13 +65,19 @@ def read_to(site: ShardLog, offset: int, epoch: int = -1) -> Cursor:
     return answer
 
 
+def read_by(site: ShardLog, offset: int, epoch: int, known_cuts: int | None) -> None:
+    """A client commits there, as a member that knows the cuts below that commit, or as none."""
+    number = topic_of(site).number
+    answer_of(site, lambda draft: commit_cursor(draft, GROUP, number, 0, offset, epoch, known_cuts=known_cuts))
+
+
 def pair(site: ShardLog) -> CursorPair:
     """What the site knows of the group."""
     return site.announced.state.cursors(GROUP, topic_of(site).number, 0)
 
 
 def told(site: ShardLog) -> tuple[int, int]:
-    """Offset and epoch by which the group goes on there."""
+    """Offset and epoch by which the group goes on there: it is told the topic's, in which the offset stands."""
     found, topic = pair(site).live(), topic_of(site)
     assert found is not None
     served = found.served(site.announced.state.partition(topic.number, 0), topic.epoch, site.announced.state.stream_id)
@@ -82,7 +88,7 @@ def epoch_end(site: ShardLog, epoch: int) -> tuple[int, int]:
     """What OffsetForLeaderEpoch answers there."""
     topic, state = topic_of(site), site.announced.state
     place = topic.number, 0
-    return end_of_epoch(state.partition(*place), state.cuts_of(*place), topic.epoch, epoch)
+    return end_of_epoch(topic, state.partition(*place), state.cuts_of(*place), epoch)
 
 
 def test_a_group_that_has_read_what_is_cut_off_goes_back_to_where_the_histories_part() -> None:
@@ -97,9 +103,9 @@ def test_a_group_that_has_read_what_is_cut_off_goes_back_to_where_the_histories_
         sent(world.a, site)
         repaired(world.a, site)
         assert end_of(site) == 6
-        assert told(site) == (2, 0)
+        assert told(site) == (2, topic_of(world.a).epoch)
     again = opened(world.storage, B, seed=9)
-    assert told(again) == (2, 0)
+    assert told(again) == told(world.b)
     assert pair(again) == pair(world.b)
 
 
@@ -108,7 +114,7 @@ def test_who_has_read_less_than_both_have_goes_on_there() -> None:
     read_to(world.b, 1)
     world.a_goes_on()
     sent(world.a, world.b)
-    assert told(world.b) == (1, 0)
+    assert told(world.b) == (1, topic_of(world.a).epoch)
 
 
 @pytest.mark.parametrize("epoch", ["of the record before", "none"])
@@ -120,7 +126,38 @@ def test_a_member_that_commits_what_was_cut_off_is_taken_to_have_read_up_to_the_
     sent(world.a, world.b)
     number, said = topic_of(world.b).number, world.lost if epoch == "of the record before" else -1
     answer_of(world.b, lambda draft: commit_cursor(draft, GROUP, number, 0, 5, said, known_cuts=known_cuts))
-    assert told(world.b) == (2, 0)
+    assert told(world.b) == (2, topic_of(world.a).epoch)
+
+
+def test_a_client_that_names_for_ever_the_epoch_it_was_told_first_goes_on_where_it_was() -> None:
+    """As sarama does: it begins in epoch 0, and reads on over two changes of the owner."""
+    world = Parted()
+    for known in (None, world.b.announced.end):
+        read_by(world.b, 4, 0, known)
+        assert told(world.b)[0] == (2 if known is None else 4), "who is no member may have read what is elsewhere"
+    cursor = pair(world.b).own
+    assert cursor is not None
+    assert (cursor.leader_epoch, cursor.history) == (world.lost, ((0, 0), (world.lost, 2)))
+    world.a_goes_on()
+    known = world.b.announced.end
+    sent(world.a, world.b)
+    repaired(world.a, world.b)
+    read_by(world.b, 5, 0, known)
+    assert told(world.b) == (2, topic_of(world.a).epoch), "what it read since was cut off"
+    read_by(world.b, 6, topic_of(world.a).epoch, world.b.announced.end)
+    assert told(world.b)[0] == 6
+
+
+def test_who_commits_without_reading_has_read_no_record_of_the_epoch_that_it_is_told() -> None:
+    """Elsewhere that epoch may be unknown yet, and other records stand at the offset."""
+    world = Parted()
+    world.a_goes_on()
+    sent(world.a, world.b)
+    repaired(world.a, world.b)
+    read_by(world.b, 1, topic_of(world.a).epoch, world.b.announced.end)
+    cursor = pair(world.b).own
+    assert cursor is not None
+    assert (cursor.offset, cursor.leader_epoch) == (1, 0)
 
 
 def test_a_consumer_that_asks_where_a_lost_epoch_ended_is_told_of_the_cut() -> None:
@@ -158,11 +195,11 @@ def test_what_is_adopted_from_another_site_is_what_was_read_there() -> None:
 
 def test_the_lowest_of_the_cuts_of_later_owners_counts() -> None:
     """Nothing tells which of them took the epoch; one of an owner before it did not."""
-    state = PartitionState(0, 9, 8, ((0, 0), (8, 7)))
+    topic, state = topic_of(Parted().a)._replace(epoch=8), PartitionState(0, 9, 8, ((0, 0), (8, 7)))
     cuts = [_cut(1, by_epoch=2), _cut(6, by_epoch=7), _cut(4, by_epoch=8)]
-    assert end_of_epoch(state, cuts, 8, 5) == (0, 4)
-    assert end_of_epoch(state, cuts[:2], 8, 5) == (0, 6)
-    assert end_of_epoch(state, cuts[:1], 8, 5) == (0, 7)
+    assert end_of_epoch(topic, state, cuts, 5) == (0, 4)
+    assert end_of_epoch(topic, state, cuts[:2], 5) == (0, 6)
+    assert end_of_epoch(topic, state, cuts[:1], 5) == (0, 7)
 
 
 def _cut(offset: int, *, by_epoch: int) -> Cut:

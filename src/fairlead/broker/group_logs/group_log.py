@@ -97,10 +97,11 @@ class GroupLog:
         return forgotten
 
     def commits_now(self, group_id: str) -> Since:
-        """The next commits of the shards in which the group has cursors."""
+        """The next commits of the shards in which the group has cursors, or had: a deleted one is none of its members'
+        commits either."""
         found = {}
         for stream in self._cluster.streams():
-            ends = tuple(_end(shard) if shard.state.cursor_table.has_group(group_id) else 0 for shard in stream.shards)
+            ends = tuple(_end(shard) if shard.state.cursor_table.has_known(group_id) else 0 for shard in stream.shards)
             if any(ends):
                 found[stream.id.hex()] = ends
         return found

@@ -1,10 +1,10 @@
 """Tells links what consumer groups have committed: a row for each cursor that has moved, at most once a second.
 
 In: commits, which are rows of their own log only. Out: CURSOR rows in the same logs, which links bring elsewhere. A
-thousand commits a second of one cursor are one row. While a link of the stream has work that lies before, it is told
-less often, since a row is of use only once those before it have arrived. Where nothing moves, and where no link is,
-there is no timer. A link that is new, or takes cursors of more groups than before, is told all there are once: what it
-may have passed over stands in the log before.
+thousand commits a second of one cursor are one row. While all links of the stream that run have work that lies before,
+they are told less often, since a row is of use only once those before it have arrived. Where nothing moves, and where
+no link is, there is no timer. A link that is new, or takes cursors of more groups than before, is told all there are
+once: what it may have passed over stands in the log before.
 """
 
 from __future__ import annotations
@@ -115,7 +115,9 @@ class CursorNews:
     def _set_timer(self, stream: Stream, shard: Shard) -> None:
         if self._closed or shard in self._timers or shard in self._tasks or not self._has_news(stream, shard):
             return
-        is_behind = any(_is_behind(link, shard, stream) for link in self._of(stream))
+        links = self._of(stream)
+        running = [link for link in links if link.state.ready] or links
+        is_behind = all(_is_behind(link, shard, stream) for link in running)
         delay_s = self._timing.cursors_behind_s if is_behind else self._timing.cursors_s
         self._timers[shard] = asyncio.get_running_loop().call_later(delay_s, self._begin, stream, shard)
 

@@ -24,8 +24,8 @@ from fairlead.gateway.links.running.running_link import RunningLink, wire_id
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.model.errors import FairleadError
 
-_UNFELT = {"replica_stream", "peer", "ownership", "accept_writes"}
-_FELT = tuple(each.name for each in fields(LinkRecord) if each.name not in _UNFELT)
+_UNTOLD = {"replica_stream", "peer", "ownership", "accept_writes"}
+_TOLD = (*(each.name for each in fields(LinkRecord) if each.name not in _UNTOLD), "told_groups")
 """What readers and sinks are told of a link, with each grant; of the others, who wants to know asks the record."""
 
 
@@ -152,7 +152,7 @@ class LinkRunner:
 
     def _change(self, link: RunningLink, record: LinkRecord) -> None:
         before, link.record = link.record, record
-        if all(getattr(record, name) == getattr(before, name) for name in _FELT):
+        if _told(record) == _told(before):
             return
         if not record.paused:
             self._granting.take_back(link, "the link was changed")
@@ -160,3 +160,7 @@ class LinkRunner:
             link.forget()
         self.restart(link)
         self._granting.serve_waiting()
+
+
+def _told(record: LinkRecord) -> tuple[object, ...]:
+    return tuple(getattr(record, name) for name in _TOLD)

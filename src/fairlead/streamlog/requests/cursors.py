@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from fairlead.model.errors import InvalidName, InvalidValue
@@ -15,7 +15,7 @@ from fairlead.streamlog.payloads import History
 from fairlead.streamlog.ranges import COUNTER_MAX
 from fairlead.streamlog.rows import NO_OFFSET, Kind
 from fairlead.streamlog.state.effects import payload_of_cursor
-from fairlead.streamlog.values import PartitionState, topic_with
+from fairlead.streamlog.values import Cut, PartitionState, Topic, topic_with
 from fairlead.streamlog.writing.draft import Draft
 
 MOVED_VERSIONS = 1 << 32
@@ -36,8 +36,7 @@ def commit_cursor(
 ) -> Cursor:
     """Commit a group's next offset; one that changes nothing writes no row (Java clients commit every five seconds).
 
-    Who names no epoch means the record that stands before the offset now. But a member that does not know yet of cuts
-    from the commit `known_cuts` on has read something else there: it is taken to have read up to the cut.
+    `known_cuts`, of a member: its generation does not know of the cuts from that commit on. None: it is no member.
 
     `since`: the group has had members here from that commit on; None: it has none. Once others that knew what these
     have committed go on elsewhere, the group is at work in two places, and goes its own way here for ever.
@@ -56,13 +55,7 @@ def commit_cursor(
     if len(text.encode()) > OFFSET_METADATA_BYTES_MAX:
         raise InvalidValue(f"group {group}: metadata of more than {OFFSET_METADATA_BYTES_MAX} bytes")
     state, cuts = draft.state.partition(number, partition), draft.state.cuts_of(number, partition)
-    if leader_epoch < 0:
-        if known_cuts is not None:
-            offset = min([offset, *(cut.offset for cut in cuts if cut.commit >= known_cuts)])
-        leader_epoch = state.epoch_before(offset)
-    elif leader_epoch < topic.epoch and lowest_cut(state, cuts, leader_epoch) < offset:
-        offset = lowest_cut(state, cuts, leader_epoch)
-        leader_epoch = state.epoch_before(offset)
+    offset, leader_epoch = _as_read(topic, state, cuts, offset, leader_epoch, known_cuts)
     before = draft.state.cursors(group, number, partition)
     history = _read(state, offset, leader_epoch)
     own, cursor = before.own, _following(draft, before, offset, leader_epoch, text, since, history)
@@ -70,6 +63,30 @@ def commit_cursor(
         return own
     _put(draft, group, number, partition, cursor)
     return cursor
+
+
+def _as_read(
+    topic: Topic, state: PartitionState, cuts: Sequence[Cut], offset: int, epoch: int, known_cuts: int | None
+) -> tuple[int, int]:
+    """How far a commit counts, and the epoch of the record before.
+
+    A member that does not know of a cut yet has read something else from there on, and is taken to have read up to it.
+    Who names no epoch means the record that stands before the offset now. Some clients name the epoch that they were
+    told when they began, whatever they have read since (sarama): a member that is beyond the end of that epoch has read
+    what stands here, unless something was cut there since. An epoch that begins at the offset or above it is no
+    record's, but that in which the member was told the offset (`Cursor.served`).
+    """
+    later = [cut for cut in cuts if cut.by_epoch > epoch]
+    lowest = min([offset, *(cut.offset for cut in later if known_cuts is not None and cut.commit >= known_cuts)])
+    if 0 <= epoch < topic.epoch:
+        lowest = min(lowest, lowest_cut(topic, state, cuts, epoch))
+    before = state.epoch_before(lowest)
+    if lowest < offset or epoch < 0:
+        return lowest, before
+    if topic.is_of_kafka or epoch > topic.epoch or offset > state.end or before < 0:
+        return offset, epoch
+    has_read_it = known_cuts is not None and all(cut.offset >= offset for cut in later)
+    return offset, before if has_read_it else min(before, epoch)
 
 
 def _says_the_same(own: Cursor, cursor: Cursor) -> bool:
@@ -106,10 +123,13 @@ def _following(
     return replace(said, seen=seen, first=first, apart=apart, at=draft.commit)
 
 
-def delete_cursor(draft: Draft, group: str, number: int, partition: int) -> bool:
-    """Forget a group's offset in a partition, here and where links bring that; False if there was none. Its version
-    stays: a commit after it is newer than what other sites have."""
+def delete_cursor(draft: Draft, group: str, number: int, partition: int, own_at: int | None = None) -> bool:
+    """Forget a group's offset in a partition, here and where links bring that; False if there was none, or if another
+    one was committed here since the commit `own_at`. Its version stays: a commit after it is newer than what other
+    sites have."""
     before = draft.state.cursors(group, number, partition)
+    if own_at is not None and before.own_at != own_at:
+        return False
     if before.live() is None and (before.own is None or before.own.is_deleted):
         return False
     _put(draft, group, number, partition, replace(_following(draft, before, NO_OFFSET, -1, "", None), apart=False))
@@ -145,11 +165,13 @@ def publish_cursors(draft: Draft, keys: Iterable[tuple[str, int, int]]) -> int:
 
 def tell_cursors(draft: Draft, keys: Iterable[tuple[str, int, int]]) -> int:
     """Write what links bring elsewhere of cursors, given by group, topic number and partition, once more: the newest
-    that was committed here, and the newest that came from elsewhere; answers how many there were."""
+    that was committed here, and the newest that came from elsewhere; answers how many there were. Of our own that came
+    home, after this log had lost it, nothing is told: what was committed here since has a version of its own."""
     count = 0
     for group, number, partition in keys:
         found = draft.state.cursors(group, number, partition)
-        for cursor in (found.own, found.theirs):
+        theirs = found.theirs if found.theirs is not None and found.theirs.origin != draft.stream_id else None
+        for cursor in (found.own, theirs):
             if cursor is not None and draft.state.topic(number) is not None:
                 put_published(draft, group, number, partition, cursor)
                 count += 1

@@ -37,6 +37,10 @@ class CursorTable:
         """Whether the group has a cursor here."""
         return group in self._live
 
+    def has_known(self, group: str) -> bool:
+        """Whether it has one here, or had."""
+        return group in self._cursors
+
     def may_have_group(self, group: str, groups_max: int) -> bool:
         """Whether the group has a cursor here, or there are fewer groups than that."""
         return len(self._live) < groups_max or group in self._live

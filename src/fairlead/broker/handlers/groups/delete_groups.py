@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
-from fairlead.broker.errors import code_of
+from fairlead.broker.errors import RefusedRequest, code_of
 from fairlead.broker.group_logs.cursors import group_key, has_cursors
 from fairlead.broker.pacing import Pace
 from fairlead.model.errors import FairleadError
@@ -28,12 +28,15 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
 
 
 async def _delete(ctx: RequestContext, group: str) -> ErrorCode:
-    if ctx.groups.has_members(group):
-        return ErrorCode.non_empty_group
+    def check_empty() -> None:
+        if ctx.groups.has_members(group):
+            raise RefusedRequest(ErrorCode.non_empty_group, f"consumer group {group} has members")
+
     try:
+        check_empty()
         known = has_cursors(ctx.listener, group)
         for stream in ctx.listener.streams() if known else ():
-            await stream.delete_cursors(group)
+            await stream.delete_cursors(group, check=check_empty)
         known |= await ctx.groups.forget(group_key(ctx.listener, group))
     except FairleadError as error:
         return code_of(error)

@@ -41,7 +41,8 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     codes, cursors = await _chosen(ctx, request, subscribed)
     for stream, places in cursors.items():
         try:
-            await stream.delete_each([(request.group_id, *cursor) for cursor in places.values()])
+            group = request.group_id
+            await stream.delete_each([(group, *place, stream.committed_at(group, *place)) for place in places.values()])
         except FairleadError as error:
             codes.update(dict.fromkeys(places, code_of(error)))
     if cursors and not has_cursors(ctx.listener, request.group_id):

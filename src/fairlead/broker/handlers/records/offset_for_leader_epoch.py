@@ -43,5 +43,5 @@ def _answered(ctx: RequestContext, name: str, asked: Any) -> dict[str, Any]:
         found.shard.state.partition(number, asked.partition),
         found.shard.state.cuts_of(number, asked.partition),
     )
-    epoch, end = end_of_epoch(state, cuts, found.topic.epoch, asked.leader_epoch)
+    epoch, end = end_of_epoch(found.topic, state, cuts, asked.leader_epoch)
     return {"error_code": ErrorCode.none, "partition": asked.partition, "leader_epoch": epoch, "end_offset": end}
