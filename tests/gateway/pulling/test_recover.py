@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, set_up
@@ -17,6 +18,7 @@ from tests.support.waiting import until
 
 from fairlead.cluster.jobs import JobRecord
 from fairlead.gateway.links.running.lifecycle import State
+from fairlead.gateway.pulling.taking import Pulled, Pulls
 from fairlead.model.errors import NotAgreed, NotAllowed, NotOwner, OwnerPending, Unreachable
 from fairlead.model.names import StreamPath
 from fairlead.protocol.batch import build_batch
@@ -388,6 +390,62 @@ async def test_a_recovery_that_was_killed_goes_on(tmp_path: Path, ny: Site) -> N
         await until(lambda: not sf.cluster.jobs.get(job.id).running)
         assert held(sf, "box") == {at: b"%d" % at for at in range(5)}
         assert stream.topic("box")[1].epoch == pending, "it has its epoch already"
+
+
+@asynccontextmanager
+async def several_are_new(folder: Path, ny: Site) -> AsyncIterator[Site]:
+    """sf as it is restored: two topics that ny has are younger than the backup, and in it ny owns a third one, which sf
+    has taken back since."""
+    async with Site("sf", folder) as sf, Worker(sf):
+        await sf.stream(SHIPS)
+        await set_up(sf, ny)
+        await sf.write(SHIPS, "given", b"0")
+        await given_away(sf, "given", ny, REPLICA)
+        await same(sf, ny)
+        old = await backup(folder)
+        await taken_back(sf, "given")
+        for name in ("given", "one", "two"):
+            await sf.write(SHIPS, name, b"new")
+        await same(sf, ny)
+    async with Site("sf", old) as restored, Worker(restored):
+        await until(lambda: stopped(restored))
+        yield restored
+
+
+@pytest.mark.parametrize("dies", [False, True])
+async def test_what_came_before_a_recovery_was_interrupted_gets_a_later_epoch_all_the_same(
+    tmp_path: Path, ny: Site, monkeypatch: pytest.MonkeyPatch, dies: bool
+) -> None:
+    """ny has all of one topic that is new here, and does not answer for the next; then it does, or somebody kills the
+    server and starts it again. What is whole by then looks as if nothing were left to do: sf would give offsets once
+    more that it gave before its disk was lost, and that ny never had."""
+    async with several_are_new(tmp_path, ny) as sf:
+        epochs = {topic.name: topic.epoch for topic in ny.cluster.stream(SHIPS).topics()}
+        job, names = await sf.recoveries.prepare(SHIPS, force=False)
+        pull, pulled = Pulls.pull, list[object]()
+
+        async def once(*arguments: Any) -> Pulled:
+            if len(pulled) == 2:
+                monkeypatch.undo()
+                raise Unreachable("away")
+            pulled.append(arguments)
+            return await pull(*arguments)
+
+        monkeypatch.setattr(Pulls, "pull", once)
+        with pytest.raises(Unreachable):
+            await sf.recoveries.do(job, names)
+        assert len(pulled) == 2, "two of them have come"
+        if dies:
+            await sf.__aexit__(None)
+            await sf.__aenter__()
+        job = await recovered(sf)
+        assert (job.state, job.refused) == ("done", 0)
+        now = {topic.name: topic.epoch for topic in sf.cluster.stream(SHIPS).topics()}
+        assert now.keys() == epochs.keys() == {"given", "one", "two"}
+        assert [name for name, epoch in epochs.items() if now[name] <= epoch] == []
+        assert held(sf, "given") == {0: b"0", 1: b"new"}
+        again = await recovered(sf)
+        assert (again.changed, {topic.name: topic.epoch for topic in sf.cluster.stream(SHIPS).topics()}) == (0, now)
 
 
 async def test_a_recovery_waits_for_a_neighbour_that_is_away_unless_it_is_forced(tmp_path: Path, ny: Site) -> None:

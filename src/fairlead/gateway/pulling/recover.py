@@ -4,7 +4,8 @@ In: a stream. Out: a job; for each batch of its topics, questions to its neighbo
 a commit that cuts ours there and begins our next epoch behind theirs, and a pull of what is in between. Always true:
 what was written here since the backup is kept, in a topic of its own where it has no place any more; a topic whose
 records are on their way is not written until they are here; the stream gives no offsets until all topics had their
-turn. Whatever is interrupted is looked at again: what is done shows no difference.
+turn. Whatever is interrupted is looked at again: what is done shows no difference, but for a topic that has come and
+has no epoch of its own yet, which the log notes before it comes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from fairlead.gateway.pulling.taking import PartitionKey, Pulls
 from fairlead.model.errors import FairleadError, NotAgreed, NotAllowed, TryAgain
 from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.requests.deletion import put_deletion
-from fairlead.streamlog.requests.ownership import Recovered, recover, take_over
+from fairlead.streamlog.requests.ownership import Recovered, begin_epoch, recover
+from fairlead.streamlog.requests.rollback import is_coming, note_coming
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.shard import Shard
@@ -98,8 +100,6 @@ class _Done(NamedTuple):
     refused: list[Refusal]
     brought: int
     """Records."""
-    came: list[tuple[bytes, str]]
-    """Incarnations and names of those that came with an epoch of before."""
     later: list[str]
     """Entries of those that came with a later epoch, and perhaps with more partitions than were looked at."""
 
@@ -168,10 +168,10 @@ class Recoveries:
         if done.later:
             again = await self._do(stream, done.later, force=force)
             refused, brought = refused + again.refused, brought + again.brought
-        failed = {each.topic for each in refused}
-        for incarnation, name in done.came:
+        failed = set[str]() if force else {each.topic for each in refused}
+        for incarnation, _, name in map(_parsed, entries):
             # One that could not be brought, and is written all the same, must not be written in an epoch of before.
-            if name not in failed or force:
+            if failed.isdisjoint(_names(stream, incarnation, name)):
                 await self._begin_epoch(stream, incarnation)
         outcome = BatchOutcome(done.topics - len(refused), refused, brought)
         if FINISH in topics:
@@ -181,17 +181,16 @@ class Recoveries:
     async def _do(self, stream: Stream, entries: Sequence[str], *, force: bool) -> _Done:
         """Recover topics as far as can be seen by what is known of them here."""
         plans, unknown = await self._plans(stream, entries, force=force)
+        await self._note_coming(stream, plans, unknown)
         refused = [Refusal(plan.topic.name, why) for plan in plans if (why := await self._cut(stream, plan))]
         failures, brought = await self._pull(stream, plans, unknown, force=force)
         refused += [Refusal(name, why) for name, why in failures.items()]
         for plan in plans:
             if plan.topic.name not in failures:
                 await self._delete_records(stream, plan)
-        came = [(plan.topic.incarnation, plan.topic.name) for plan in plans if plan.given_up]
-        came_here = (incarnation for incarnation, name in came if name not in failures)
-        later = [found for each in came_here if (found := _with_all_partitions(stream, each))]
-        came += [(incarnation, name) for incarnation, _, name in unknown]
-        return _Done(len(plans) + len(unknown), refused, brought, came, later)
+        came = (plan.topic for plan in plans if plan.given_up and plan.topic.name not in failures)
+        later = [found for each in came if (found := _with_all_partitions(stream, each.incarnation))]
+        return _Done(len(plans) + len(unknown), refused, brought, later)
 
     def _neighbours(self, stream: Stream) -> list[Neighbour]:
         """Those of one's own: a partner's word for what we have written counts for nothing.
@@ -254,6 +253,20 @@ class Recoveries:
             except TryAgain:
                 if not force:
                     raise
+
+    async def _note_coming(
+        self, stream: Stream, plans: Sequence[Plan], unknown: Sequence[tuple[bytes, int, str]]
+    ) -> None:
+        """Have it in the log, before they come, which topics may come with an epoch of ours."""
+        coming: dict[Shard, list[bytes]] = {}
+        for plan in plans:
+            if plan.given_up:
+                coming.setdefault(plan.shard, []).append(plan.topic.incarnation)
+        for incarnation, _, name in unknown:
+            found = stream.by_incarnation(incarnation)
+            coming.setdefault(stream.shard_for(name) if found is None else found[0], []).append(incarnation)
+        for shard, some in coming.items():
+            await shard.submit(partial(note_coming, incarnations=some))
 
     async def _cut(self, stream: Stream, plan: Plan) -> str:
         """Make the longer history the topic's; why not, if it cannot be."""
@@ -347,12 +360,15 @@ class Recoveries:
         await shard.submit(request)
 
     async def _begin_epoch(self, stream: Stream, incarnation: bytes) -> None:
-        """What came with an epoch of ours is written in a later one: some of it may be elsewhere, and not here."""
+        """Give a topic that was noted as coming its later epoch. If it has come to another shard than the one that
+        notes it, it has the epoch before that is forgotten."""
+        noted = [shard for shard in stream.shards if is_coming(shard.state, incarnation)]
         found = stream.by_incarnation(incarnation)
-        if found is not None and found[1].owner == stream.id:
-            shard, topic = found
-            at, epoch = str(self._cluster.global_path(stream.path)), shard.epoch.id
-            await shard.submit(partial(take_over, topic=topic.number, owner_at=at, writer_epoch_id=epoch))
+        holders = [found[0]] if noted and found is not None else []
+        at = str(self._cluster.global_path(stream.path))
+        for shard in dict.fromkeys([*holders, *noted]):
+            epoch = shard.epoch.id
+            await shard.submit(partial(begin_epoch, incarnation=incarnation, owner_at=at, writer_epoch_id=epoch))
 
     async def _finish(self, stream: Stream, refused: int, *, force: bool) -> None:
         """Let the links and the writers go on.
@@ -446,6 +462,12 @@ def _ours(stream: Stream, incarnation: bytes) -> Topic | None:
     """The topic, if it is here and ours."""
     found = stream.by_incarnation(incarnation)
     return found[1] if found is not None and found[1].owner == stream.id else None
+
+
+def _names(stream: Stream, incarnation: bytes, name: str) -> set[str]:
+    """The name that a job's list has of a topic, and that by which it is here."""
+    found = stream.by_incarnation(incarnation)
+    return {name} if found is None else {name, found[1].name}
 
 
 def _with_all_partitions(stream: Stream, incarnation: bytes) -> str:

@@ -18,7 +18,7 @@ from fairlead.streamlog.payloads import History
 from fairlead.streamlog.requests.cuts import cut, diverged_incarnation, undelete
 from fairlead.streamlog.requests.diverged import parent_of
 from fairlead.streamlog.requests.ending import end_transactions
-from fairlead.streamlog.requests.rollback import check_not_rolled_back
+from fairlead.streamlog.requests.rollback import check_not_rolled_back, forget_coming
 from fairlead.streamlog.requests.topics import named_or_numbered, owned, put_topic
 from fairlead.streamlog.values import PartitionState, Since, Topic
 from fairlead.streamlog.writing.draft import Draft
@@ -116,6 +116,15 @@ def recover(
     if gives_up:
         return found
     return _change_owner(draft, found, draft.stream_id, owner_at, writer_epoch_id, since)
+
+
+def begin_epoch(draft: Draft, incarnation: bytes, *, owner_at: str, writer_epoch_id: bytes) -> None:
+    """A request: what came with an epoch of ours is written in a later one: some of it may be elsewhere, and not here.
+    Raises as `take_over`."""
+    found = draft.state.by_incarnation(incarnation)
+    if found is not None and found.owner == draft.stream_id:
+        take_over(draft, found.number, owner_at=owner_at, writer_epoch_id=writer_epoch_id)
+    forget_coming(draft, incarnation)
 
 
 def check_may_write(draft: Draft, topic: Topic, partition: int, state: PartitionState) -> None:

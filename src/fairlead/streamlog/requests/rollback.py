@@ -7,7 +7,8 @@ in the same order as everything else in the log; a restart does not lift it.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final, Protocol
 
 from fairlead.model.errors import NotAllowed
 from fairlead.streamlog.writing.draft import Draft
@@ -26,6 +27,33 @@ def note_rolled_back(draft: Draft, path: str, replica: str) -> None:
 def forget_rolled_back(draft: Draft) -> None:
     """A request: what is written from now on has an epoch of its own, or a person has said that it does not matter."""
     delete_entry(draft, ENTRY)
+
+
+class Entries(Protocol):
+    """The state of a shard, or the overlay of a draft."""
+
+    def entry(self, key: str) -> Any: ...
+
+
+def note_coming(draft: Draft, incarnations: Iterable[bytes]) -> None:
+    """A request: these topics come with an epoch in which this stream may have given offsets that it lost. Once they
+    are here nothing else shows that they are not to be written in it."""
+    for incarnation in incarnations:
+        put_entry(draft, _coming(incarnation), {"v": VERSION})
+
+
+def is_coming(entries: Entries, incarnation: bytes) -> bool:
+    """Whether a topic was noted so, and has no later epoch yet."""
+    return entries.entry(_coming(incarnation)) is not None
+
+
+def forget_coming(draft: Draft, incarnation: bytes) -> None:
+    """A request: the topic has a later epoch, or is another's."""
+    delete_entry(draft, _coming(incarnation))
+
+
+def _coming(incarnation: bytes) -> str:
+    return f"coming/{incarnation.hex()}"
 
 
 def check_not_rolled_back(draft: Draft) -> None:
