@@ -282,7 +282,8 @@ class FakeCluster:
 
 
 class FakeFeed:
-    """Gives batch by batch, a round of partitions at a time."""
+    """Gives batch by batch, a round of partitions at a time. One that cannot be fetched from where it stands is not
+    fetched until it is assigned again."""
 
     def __init__(self, cluster: FakeCluster, *, committed: bool = True) -> None:
         self._cluster = cluster
@@ -318,6 +319,9 @@ class FakeFeed:
             await asyncio.sleep(0)
             if not self._cluster.away:
                 found = [answer for place in list(self._at) if (answer := self._answer(place)) is not None]
+                for answer in found:
+                    if answer.trouble is not None:
+                        self.remove(answer.place)
                 if found:
                     return found
             await self._cluster.changed()

@@ -13,6 +13,7 @@ import pytest
 from fairlead.mirror.bytes.outgoing import Outgoing
 from fairlead.mirror.configs import Setting
 from fairlead.mirror.mirror import Mirror
+from fairlead.mirror.patience import insisting
 from fairlead.mirror.ports import LATEST, Place, Topic
 from fairlead.model.errors import BadRequest, Fenced, InvalidValue, NotAllowed, TryAgain, UnknownPartition, Unreachable
 from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch
@@ -386,6 +387,42 @@ async def test_a_topic_that_is_gone_at_the_destination_is_mirrored_from_its_star
     del world.b.made["t"]
     await world.once()
     assert world.b.values("t") == numbers(0, 3)
+
+
+async def test_a_partition_of_which_nobody_can_tell_where_it_begins_holds_up_no_other(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is it judged by another topic of its name."""
+    monkeypatch.setattr("fairlead.mirror.source.insisting", partial(insisting, pause_seconds=0.01))
+    for topic in ("t", "u"):
+        world.a.make(topic)
+        world.a.put(topic, 0, numbers(0, 5))
+    old, offsets = world.a.made["t"], world.a.offsets
+    asked: list[Place] = []
+
+    async def without_leader(places: Iterable[Place], at: int) -> Mapping[Place, int]:
+        places = list(places)
+        if Place("t", 0) in places and old.logs[0].start and world.a.made.get("t", old) is old:
+            asked.append(Place("t", 0))
+            raise Unreachable("topic t, partition 0 has no leader")
+        return await offsets(places, at)
+
+    monkeypatch.setattr(world.a, "offsets", without_leader)
+    async with world.running(on_truncated="continue", on_recreated="continue") as mirror:
+        await until(lambda: world.b.values("t") == world.b.values("u") == numbers(0, 5))
+        world.a.put("t", 0, numbers(5, 9))
+        old.logs[0].expire(7)
+        await until(lambda: len(asked) > 1)
+        world.a.put("u", 0, numbers(5, 9))
+        await until(lambda: world.b.values("u") == numbers(0, 9))
+        del world.a.made["t"]
+        world.a.make("t")
+        world.a.put("t", 0, [b"new"])
+        await until(lambda: world.b.values("t") == [*numbers(0, 5), b"new"])
+        await a_quiet_while()
+    assert world.b.values("t") == [*numbers(0, 5), b"new"]
+    assert mirror.tally.notes["t"] == "it was deleted at the source"
+    assert mirror.tally.clean
 
 
 # ---------------------------------------------------------------- a mirror that ends by itself

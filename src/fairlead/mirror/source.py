@@ -30,6 +30,7 @@ from fairlead.mirror.ports import LATEST, Answer, Cluster, Place, Topic, Trouble
 from fairlead.mirror.report import Tally
 from fairlead.mirror.returning import Returning
 from fairlead.mirror.whence import EARLIEST, From
+from fairlead.mirror.work import Work
 from fairlead.model.errors import BadRequest, TryAgain, UnknownPartition
 
 
@@ -74,6 +75,8 @@ class Source:
         self._missed: set[Standing] = set()
         """Whose topic the source did not know when they were fetched."""
         self._changed: set[Standing] = set()
+        self._settling = Work()
+        """Finds out what becomes of partitions that cannot be fetched."""
         self._tracks = Tracks()
         self.groups = GroupSync(
             *(cluster, group, self._origins, self._tracks, destination, options.groups, tally.groups_of(label)),
@@ -290,16 +293,26 @@ class Source:
     # ------------------------------------------------------------ trouble
 
     async def _worry(self, copy: Standing, offset: int, answer: Answer) -> None:
-        """A partition cannot be fetched from where it stands."""
+        """A partition cannot be fetched from where it stands. For how long the source will not say what became of it,
+        nobody knows, so that is found out beside all else."""
+        self._settling.spawn(self._found_out(copy, offset, answer, copy.went_back))
+
+    async def _found_out(self, copy: Standing, offset: int, answer: Answer, went_back: int) -> None:
         try:
-            await insisting(partial(self._settle, copy, offset, answer, copy.went_back))
+            await insisting(partial(self._settle, copy, offset, answer, went_back))
         except BadRequest as error:
-            copy.stop(str(error))
+            if self._stands(copy, went_back):
+                copy.stop(str(error))
+
+    def _stands(self, copy: Standing, went_back: int) -> bool:
+        """Whether it waits for what is found out: it was not lost meanwhile, and is not fetched again from before."""
+        return self.copies.get(copy.part) is copy and copy.stopped is None and copy.went_back == went_back
 
     async def _settle(self, copy: Standing, offset: int, answer: Answer, went_back: int) -> None:
+        if not self._stands(copy, went_back):
+            return
         if answer.trouble is Trouble.UNKNOWN_TOPIC:
-            self._carrier.remove(copy)  # the next look at the topics says what became of it
-            self._missed.add(copy)
+            self._miss(copy)
         elif answer.trouble is Trouble.REFUSED:
             copy.stop(f"the source refuses to have it read: {answer.detail}")
         elif answer.trouble is Trouble.TRUNCATED:
@@ -307,12 +320,23 @@ class Source:
         else:
             await self._out_of_range(copy, offset, went_back)
 
+    def _miss(self, copy: Standing) -> None:
+        """The next look at the topics says what became of its topic."""
+        self._carrier.remove(copy)
+        self._missed.add(copy)
+
     async def _out_of_range(self, copy: Standing, offset: int, went_back: int) -> None:
-        place = Place(copy.part.topic, copy.part.partition)
+        part = copy.part
+        place = Place(part.topic, part.partition)
+        found = (await self.cluster.topics([part.topic])).get(part.topic)
+        if found is None or found.topic_id != part.topic_id:
+            if self._stands(copy, went_back):
+                self._miss(copy)
+            return
         start = (await self.cluster.offsets([place], AT_START))[place]
         end = (await self.cluster.offsets([place], LATEST))[place]
-        if copy.went_back != went_back:
-            return  # it is fetched again from before
+        if not self._stands(copy, went_back):
+            return
         if offset < start:
             self._gap(copy, offset, start)
         elif offset > end:
@@ -409,7 +433,7 @@ class Source:
 
     def work(self) -> Iterable[Coroutine[Any, Any, None]]:
         """What runs for as long as it is mirrored from."""
-        return self._carrier.work()
+        return [*self._carrier.work(), self._settling.until_over()]
 
     def pause(self, paused: bool) -> None:
         """Hand nothing on until it is told to go on."""
@@ -450,6 +474,7 @@ class Source:
 
     async def drain(self) -> None:
         """Wait until what is under way is acknowledged; its work has ended."""
+        await self._settling.cancel()
         await self._carrier.drain()
 
     async def _move(self) -> None:
@@ -458,5 +483,6 @@ class Source:
 
     async def close(self) -> None:
         """End."""
+        await self._settling.cancel()
         await self._carrier.close()
         await self.cluster.close()

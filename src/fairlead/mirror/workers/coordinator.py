@@ -18,6 +18,7 @@ from websockets.http11 import Request, Response
 
 from fairlead.mirror.carrying.engine import Run, Way
 from fairlead.mirror.lanes import stream_of
+from fairlead.mirror.work import Work
 from fairlead.mirror.workers.line import Line
 from fairlead.mirror.workers.messages import (
     READER_HEARS,
@@ -48,7 +49,6 @@ from fairlead.mirror.workers.messages import (
 )
 from fairlead.mirror.workers.pairs import Pair, Slot
 from fairlead.mirror.workers.remote import RemoteCarrier, RemoteStanding
-from fairlead.mirror.workers.work import Work
 from fairlead.model.errors import BadRequest, Fenced, InvalidValue
 from fairlead.process.control_secret import HEADER
 

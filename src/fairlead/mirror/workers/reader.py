@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
+from fairlead.mirror.work import Work
 from fairlead.mirror.workers.calling import called
 from fairlead.mirror.workers.messages import (
     READER_HEARS,
@@ -28,7 +29,6 @@ from fairlead.mirror.workers.messages import (
 from fairlead.mirror.workers.opening import Opens
 from fairlead.mirror.workers.rows import Row, packet_of
 from fairlead.mirror.workers.scout import Scout
-from fairlead.mirror.workers.work import Work
 from fairlead.model.conversation import to_json
 from fairlead.spark.control import Control
 from fairlead.spark.handover import Handover

@@ -15,6 +15,7 @@ from typing import Final
 
 from fairlead.mirror.bytes.handled import handler_named
 from fairlead.mirror.report import Tally
+from fairlead.mirror.work import Work
 from fairlead.mirror.workers.calling import called
 from fairlead.mirror.workers.delivery import Delivery, Given
 from fairlead.mirror.workers.messages import (
@@ -42,7 +43,6 @@ from fairlead.mirror.workers.messages import (
 from fairlead.mirror.workers.opening import Opens
 from fairlead.mirror.workers.rows import Open, row_of
 from fairlead.mirror.workers.senders import Once, WorkerDestination
-from fairlead.mirror.workers.work import Work
 from fairlead.model.conversation import to_json
 from fairlead.model.errors import BadRequest, Fenced, Unreachable
 from fairlead.spark.control import Control
