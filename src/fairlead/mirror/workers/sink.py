@@ -248,6 +248,7 @@ class Sink:
         progress = Progress(parts, topics, tally.aborted_records, tally.looped_records)
         tally.topics.clear()
         tally.aborted_records = tally.looped_records = 0
+        # Nothing waits between what was taken and its text: whoever is cut off here has only waited for room behind it.
         await control.send(progress)
 
     async def _tell_down(self, control: Control) -> None:
