@@ -16,7 +16,9 @@ from fairlead.gateway.from_kafka.cursors import put_cursors
 from fairlead.kafka import OffsetAndEpoch, TopicMetadata, TopicPartition
 from fairlead.kafka.values import PartitionMetadata
 from fairlead.streamlog.applying.frame import apply_frame
+from fairlead.streamlog.cursors import Cursor
 from fairlead.streamlog.payloads import TopicPayload
+from fairlead.streamlog.requests.cursors import put_published
 from fairlead.streamlog.requests.ownership import take_over
 
 SHIPS = TopicMetadata("ships", INCARNATION, False, (PartitionMetadata(0, 3),))
@@ -68,10 +70,46 @@ async def test_a_group_s_newest_commit_counts_wherever_it_was_made(desk: Desk) -
     assert await heard(stream, upstream, 1, epoch=-1, group="old") == 0
 
 
+async def elsewhere(stream: Stream, offset: int, version: int, origin: bytes = b"b" * 16) -> None:
+    """A link brings this commit."""
+    shard, topic = stream.topic("ships")
+    cursor = Cursor(offset, 3, "", 0, version, origin)
+    await shard.submit(lambda draft: put_published(draft, "g", topic.number, 0, cursor))
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+async def test_what_kafka_said_before_is_no_newer_than_a_commit_of_another_site(desk: Desk, is_first: bool) -> None:
+    """The group has moved to that site, and Kafka says for ever what it committed last there. Also where Kafka is heard
+    for the first time after that. Once the group has moved back and commits in Kafka, that counts."""
+    stream, upstream = await kept(desk)
+    if not is_first:
+        assert (await heard(stream, upstream, 2), told(stream)) == (1, 2)
+    await elsewhere(stream, 4, 2**32 + 1)
+    for _ in range(2):
+        assert (await heard(stream, upstream, 2), told(stream)) == (0, 4)
+    assert (await heard(stream, upstream, 3), told(stream)) == (1, 3)
+    await elsewhere(stream, 5, 2**33)
+    assert (await heard(stream, upstream, 3), told(stream)) == (0, 5)
+
+
+async def test_what_another_site_has_heard_of_the_same_kafka_is_heard_once(desk: Desk) -> None:
+    """Two sites read one Kafka cluster and are linked: what one has written, the other knows as Kafka's word."""
+    stream, upstream = await kept(desk)
+    assert await heard(stream, upstream, 1) == 1
+    await elsewhere(stream, 2, 2, upstream.source)
+    assert (await heard(stream, upstream, 2), told(stream)) == (0, 2)
+    await elsewhere(stream, 4, 2**32 + 1)
+    assert (await heard(stream, upstream, 2), told(stream)) == (0, 4)
+    await elsewhere(stream, 1, 2**33, upstream.source)
+    assert (await heard(stream, upstream, 2), told(stream)) == (1, 2)
+
+
 async def test_only_groups_that_are_wanted_and_offsets_that_can_be(desk: Desk) -> None:
     """An expression must match the whole name. A commit beyond the records here is served once they have come."""
     stream, upstream = await kept(desk)
-    for cursors, group, expected in (("none", "g", 0), ("g", "gg", 0), ("g.*", "gg", 1), ("all", "h" * 3000, 0)):
+    named = (("none", "g", 0), ("g", "gg", 0), ("g.*", "gg", 1))
+    long = (("all", "h" * 3000, 0), ("all", "h" * 1001, 0), ("all", "h" * 1000, 1))
+    for cursors, group, expected in (*named, *long):
         assert await heard(stream, replace(upstream, cursors=cursors), 2, group=group) == expected
     assert await heard(stream, upstream, 9) == 1
     assert told(stream) == 5

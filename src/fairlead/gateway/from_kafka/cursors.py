@@ -2,12 +2,16 @@
 
 Which of two commits counts is told by their versions. What Kafka says anew was committed after all that is known here,
 so it gets the version above; the members of a group that has committed here are not moved by it
-(`docs/decisions/0048-cursors-of-two-sites.md`).
+(`docs/decisions/0048-cursors-of-two-sites.md`). Kafka goes on saying what a group that has moved away committed there
+last. So what it said is kept, in a STATE row beside the cursor: what another site has committed since counts, until
+Kafka says something else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from hashlib import sha256
 from typing import Final, NamedTuple
 
 from fairlead.cluster.stream import Stream
@@ -18,8 +22,11 @@ from fairlead.model.expressions import whole_matches
 from fairlead.model.limits import OFFSET_METADATA_BYTES_MAX
 from fairlead.model.names import GROUP_ID_BYTES_MAX
 from fairlead.streamlog.cursors import Cursor
-from fairlead.streamlog.ranges import COUNTER_MAX, EPOCH_MAX, OFFSET_MAX
+from fairlead.streamlog.payloads import StatePayload
+from fairlead.streamlog.ranges import COUNTER_MAX, EPOCH_MAX, NAME_LENGTH_MAX, OFFSET_MAX
 from fairlead.streamlog.requests.cursors import put_published
+from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.shard import Shard
@@ -28,6 +35,10 @@ TOGETHER: Final = 500
 """Cursors in one commit."""
 Commits = Mapping[str, Mapping[TopicPartition, OffsetAndEpoch] | FairleadError]
 """By group, what it has committed, or why that is not known."""
+
+
+Said = list[int | str]
+"""What a STATE row keeps of a commit in Kafka: offset, epoch and metadata."""
 
 
 class Committed(NamedTuple):
@@ -49,7 +60,7 @@ def kept_of(cursors: str, groups: Sequence[str]) -> list[str]:
 async def put_cursors(
     stream: Stream, upstream: KafkaUpstream, topics: Mapping[str, tuple[Shard, Topic]], commits: Commits
 ) -> int:
-    """Note what is new in these commits; `topics` by Kafka's names. Answers how many there were."""
+    """Note what is new in these commits; `topics` by Kafka's names. Answers how many cursors there were."""
     by_shard: dict[Shard, list[Committed]] = {}
     for group in kept_of(upstream.cursors, list(commits)):
         found = commits[group]
@@ -60,12 +71,13 @@ async def put_cursors(
             if known is not None and _is_possible(group, place, at, known[1]):
                 shard, topic = known
                 committed = Committed(group, topic.number, place.partition, at)
-                if _is_new(shard.state.cursors(group, topic.number, place.partition).theirs, at, upstream.source):
+                if not _is_known(shard.state, committed, upstream.source):
                     by_shard.setdefault(shard, []).append(committed)
+    count = 0
     for shard, new in by_shard.items():
         for first in range(0, len(new), TOGETHER):
-            await _put(shard, upstream.source, new[first : first + TOGETHER])
-    return sum(map(len, by_shard.values()))
+            count += await shard.submit(partial(_put, upstream.source, new[first : first + TOGETHER]))
+    return count
 
 
 def _is_possible(group: str, place: TopicPartition, at: OffsetAndEpoch, topic: Topic) -> bool:
@@ -74,27 +86,52 @@ def _is_possible(group: str, place: TopicPartition, at: OffsetAndEpoch, topic: T
         and 0 <= at.offset <= OFFSET_MAX
         and at.epoch <= EPOCH_MAX
         and 1 <= len(group.encode()) <= GROUP_ID_BYTES_MAX
+        and len(group) <= NAME_LENGTH_MAX
         and len(at.metadata.encode()) <= OFFSET_METADATA_BYTES_MAX
     )
 
 
-def _is_new(theirs: Cursor | None, at: OffsetAndEpoch, source: bytes) -> bool:
-    if theirs is None or theirs.origin != source:
+def _is_known(state: ShardState, committed: Committed, source: bytes) -> bool:
+    """Whether there is nothing to note."""
+    group, number, partition, at = committed
+    said = state.topic_state(number, _key(committed))
+    return said == _value(at) and not _is_new(state.cursors(group, number, partition).theirs, said, at, source)
+
+
+def _is_new(theirs: Cursor | None, said: Said | None, at: OffsetAndEpoch, source: bytes) -> bool:
+    """Whether Kafka has got this commit after all that is known from elsewhere. `said`: what it said last, None: that
+    is not known."""
+    if theirs is None:
         return True
+    if theirs.origin != source:
+        return said is not None and said != _value(at)
     epoch = theirs.leader_epoch if at.epoch < 0 else at.epoch  # an old client names none
     return (theirs.offset, theirs.leader_epoch, theirs.metadata) != (at.offset, epoch, at.metadata)
 
 
-async def _put(shard: Shard, source: bytes, committed: Sequence[Committed]) -> None:
-    def request(draft: Draft) -> None:
-        for group, number, partition, at in committed:
-            before = draft.state.cursors(group, number, partition)
-            topic = draft.state.topic(number)
-            if topic is None or topic.owner != source or not _is_new(before.theirs, at, source):
-                continue
+def _put(source: bytes, committed: Sequence[Committed], draft: Draft) -> int:
+    """A request: write down what Kafka says now, and the cursors that are new by that; how many there were."""
+    count = 0
+    for each in committed:
+        group, number, partition, at = each
+        topic, said = draft.state.topic(number), draft.state.topic_state(number, _key(each))
+        if topic is None or topic.owner != source:
+            continue
+        if said != _value(at):
+            draft.add_control(Kind.STATE, StatePayload(_key(each), _value(at)), number=number)
+        before = draft.state.cursors(group, number, partition)
+        if _is_new(before.theirs, said, at, source):
             version = min(before.highest + 1, COUNTER_MAX)
             epoch = at.epoch if at.epoch >= 0 else draft.state.partition(number, partition).epoch_before(at.offset)
             cursor = Cursor(at.offset, epoch, at.metadata, draft.now_ms, version, source)
             put_published(draft, group, number, partition, cursor)
+            count += 1
+    return count
 
-    await shard.submit(request)
+
+def _key(committed: Committed) -> str:
+    return f"said by kafka {committed.partition} {sha256(committed.group.encode()).hexdigest()[:32]}"
+
+
+def _value(at: OffsetAndEpoch) -> Said:
+    return [at.offset, at.epoch, at.metadata]
