@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fairlead.model.names import SLICES
 
+Numbers = NDArray[np.int64]
 Integer = TypeVar("Integer", bound=np.integer[Any])
 K = TypeVar("K")
 ALL_SLICES: Final = (1 << SLICES) - 1

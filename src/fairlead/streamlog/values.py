@@ -337,8 +337,6 @@ class Pending:
 
 PartitionKey = tuple[int, int]
 """(topic number, partition)."""
-Standing = tuple[int, int, int]
-"""Of a partition: its end, the topic epoch of its newest row (-1: none), and the first offset of that epoch."""
 DeadFrom = tuple[int, int, int, int, int]
 """(topic number, partition, offset, commit, row): what stood there from the offset on before (commit, row) is dead."""
 RowKey = tuple[int, int, int]

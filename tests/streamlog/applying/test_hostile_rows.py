@@ -142,7 +142,7 @@ def test_a_later_row_of_a_topic_does_not_give_it_another_name() -> None:
     later = frame(a, B, slice_of("ships"), a.announced.end - 1)
     plain = json.loads(bytes(later.rows[0].batch))
     row = later.rows[0]._replace(batch=json.dumps({**plain, "name": "mine"}).encode())
-    named = {topic.number: replace(later.topics[topic.number], name="mine")}
+    named = {topic.number: later.topics[topic.number]._replace(name="mine")}
     applied(b, replace(later, rows=[row], topics=named, from_commit=0))
     found = b.announced.state.by_incarnation(topic.incarnation)
     assert found is not None

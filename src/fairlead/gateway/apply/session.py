@@ -253,7 +253,7 @@ def _with_prefix(frame: Frame, prefix: str) -> Frame:
     """The frame with the names that its topics would get here."""
     if not prefix:
         return frame
-    named = {number: replace(each, name=prefixed(prefix, each.name)) for number, each in frame.topics.items()}
+    named = {number: each._replace(name=prefixed(prefix, each.name)) for number, each in frame.topics.items()}
     return replace(frame, topics=named)
 
 

@@ -30,6 +30,7 @@ from fairlead.protocol.batch import (
 )
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.frames.frame import Frame
+from fairlead.streamlog.numbers import Numbers
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.ownership.histories import beginning_of
 from fairlead.streamlog.ranges import DELTA_MAX, EPOCH_MAX, OFFSET_MAX
@@ -38,7 +39,6 @@ from fairlead.streamlog.values import PartitionKey, RowKey, Since
 from fairlead.streamlog.writing.draft import Draft
 
 Flags = NDArray[np.bool_]
-Numbers = NDArray[np.int64]
 _PLAIN_BITS: Final = CODEC_MASK | LOG_APPEND_TIME
 _SAME: Final = (
     ("base_offset", "base_offset"),
@@ -117,7 +117,7 @@ class PlainRows:
             return []
         numbers = topics.number[topics.of_row]
         keys, of_row = np.unique(numbers << 32 | rows.partition, return_inverse=True)
-        ends = np.array(self._draft.state.standings(_pairs(keys)), np.int64)[of_row, 0]
+        ends = self._draft.state.standings(*_parts(keys))[of_row, 0]
         below = rows.last_offset < ends
         found = (numbers[below], rows.partition[below], rows.base_offset[below])
         return list(zip(*(column.tolist() for column in found), strict=True))
@@ -185,14 +185,15 @@ class PlainRows:
         in_order = keys[order]
         is_first = np.append(True, in_order[1:] != in_order[:-1])
         of_partition = np.cumsum(is_first) - 1
-        pairs = _pairs(in_order[is_first])
-        standings = np.array(self._draft.state.standings(pairs), np.int64)
+        found = _parts(in_order[is_first])
+        standings = self._draft.state.standings(*found)
         epochs = standings[:, 1][of_partition]
         begun = (epochs < 0) & ~is_first
         epochs[begun] = rows.epoch[order[is_first]][of_partition[begun]]
-        begins = np.zeros((len(pairs), 2), np.int64)
+        begins = np.zeros((len(standings), 2), np.int64)
         if topics.since:
-            since = [beginning_of(topics.since.get(number, ()), each) for number, each in pairs]
+            places = zip(*(part.tolist() for part in found), strict=True)
+            since = [beginning_of(topics.since.get(number, ()), each) for number, each in places]
             begins = np.array([(start, history[-1][0] if history else 0) for start, history in since], np.int64)
         ends = np.append(0, rows.last_offset[order][:-1] + 1)
         ends[is_first] = standings[:, 0]
@@ -308,5 +309,6 @@ def _chosen(rows: Sequence[Row], flags: Flags) -> list[Row]:
     return [rows[place] for place in np.flatnonzero(flags).tolist()]
 
 
-def _pairs(keys: Numbers) -> list[PartitionKey]:
-    return list(zip((keys >> 32).tolist(), (keys & 0xFFFFFFFF).tolist(), strict=True))
+def _parts(keys: Numbers) -> tuple[Numbers, Numbers]:
+    """The topic numbers and partitions of which keys were made."""
+    return keys >> 32, keys & 0xFFFFFFFF

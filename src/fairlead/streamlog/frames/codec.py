@@ -23,7 +23,7 @@ from typing_extensions import Buffer
 
 from fairlead.model.errors import CorruptBatch, Damaged
 from fairlead.model.strict_json import AS_ARRAY, Id, JsonForm, Natural, OtherVersion
-from fairlead.streamlog.frames.frame import FEATURES, Frame, FrameTopic, Repair
+from fairlead.streamlog.frames.frame import FEATURES, Frame, Repair, topic_from
 from fairlead.streamlog.objects import format, layout
 from fairlead.streamlog.objects.columns import Columns, RowsOf
 from fairlead.streamlog.ranges import Commit, Counter, Name, Number, ShardNumber, SliceMask
@@ -69,7 +69,7 @@ class _Header:
             self.from_,
             self.to,
             self.epoch_id,
-            {number: FrameTopic(id, name) for number, id, name in self.topics},
+            {topic[0]: topic_from(topic[1:]) for topic in self.topics},
             (),
             self.repair,
             self.created,
@@ -144,7 +144,7 @@ def _header(frame: Frame, rows: int, batch_bytes: int) -> bytes:
             frame.from_commit,
             frame.to_commit,
             frame.epoch_id,
-            tuple([(number, topic.incarnation, topic.name) for number, topic in frame.topics.items()]),
+            tuple([(number, *topic) for number, topic in frame.topics.items()]),
             frame.repair,
             frame.created,
             frame.end,

@@ -6,9 +6,10 @@ any connection, in any order, sent twice or by a zombie (`docs/decisions/`, fram
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from fairlead.streamlog.ranges import Commit, Number, Offset, Partition
 from fairlead.streamlog.rows import Row
@@ -19,12 +20,15 @@ FEATURES: Final[tuple[str, ...]] = ("txn", "compact", "opaque")
 compaction rewrote, and holes), `opaque` (kinds that are kept and passed on unread)."""
 
 
-@dataclass(frozen=True, slots=True)
-class FrameTopic:
+class FrameTopic(NamedTuple):
     """What a topic number of the source means."""
 
     incarnation: bytes
     name: str
+
+
+topic_from: Final[Callable[[Any], FrameTopic]] = partial(tuple.__new__, FrameTopic)
+"""One of both fields, in a third of the time: a frame may name a thousand."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,11 +39,14 @@ _ENTRY: Final[Callable[[Any], Entry]] = partial(tuple.__new__, Entry)
 """An entry of all its fields, in half the time of `Entry._make`."""
 _KEY: Final[Callable[[Row], PartitionKey]] = itemgetter(*map(Row._fields.index, ("topic", "partition")))
 _KIND: Final[Callable[[Row], int]] = itemgetter(Row._fields.index("kind"))
+_TOPIC: Final[Callable[[Row], int]] = itemgetter(Row._fields.index("topic"))
+_RECORDS: Final[Callable[[Row], int]] = itemgetter(Row._fields.index("records"))
 _BATCH: Final[Callable[[Row], bytes | memoryview]] = itemgetter(Row._fields.index("batch"))
 _PLACED: Final[Sequence[Callable[[Row], int]]] = [
     itemgetter(Row._fields.index(field)) for field in ("last_offset", "base_offset", "previous_end", "commit", "row")
 ]
 """An entry's fields, but its size."""
+_NONE: Final = (0, 0)
 _ONLY_BATCHES: Final = {BATCH}
 C = TypeVar("C", Entry, Row)
 
@@ -51,8 +54,10 @@ C = TypeVar("C", Entry, Row)
 class Live(NamedTuple):
     """What an announced commit changes of what can be read."""
 
+    others: Sequence[Row]
+    """Its rows that are no batches."""
     cuts: Sequence[Row]
-    """TRUNCATE rows that make dead what stood from their offset on."""
+    """Those that make dead what stood from their offset on."""
     batches: Sequence[Row]
     """Those that the commit does not cut itself."""
     keys: Sequence[PartitionKey]
@@ -166,17 +171,18 @@ def add_to_lists(lists: dict[PartitionKey, list[C]], keys: Iterable[PartitionKey
 def live_of(rows: Sequence[Row]) -> Live:
     """What can be read of a commit. Most have nothing but batches."""
     if set(map(_KIND, rows)) == _ONLY_BATCHES:
-        return _live((), rows)
-    cuts = [row for row in rows if _is_cut(row)]
+        return _live((), (), rows)
+    others = [row for row in rows if row.kind != BATCH]
     batches = [row for row in rows if row.kind == BATCH]
+    cuts = [row for row in others if _is_cut(row)]
     for cut in cuts:
         batches = [row for row in batches if row.row > cut.row or not _cuts(cut, row)]
-    return _live(cuts, batches)
+    return _live(others, cuts, batches)
 
 
-def _live(cuts: Sequence[Row], batches: Sequence[Row]) -> Live:
+def _live(others: Sequence[Row], cuts: Sequence[Row], batches: Sequence[Row]) -> Live:
     keys = list(map(_KEY, batches))
-    return Live(cuts, batches, keys, tuple(dict.fromkeys(keys)))
+    return Live(others, cuts, batches, keys, tuple(dict.fromkeys(keys)))
 
 
 def _is_cut(row: Row) -> bool:
@@ -201,19 +207,14 @@ def cut_lists(lists: dict[PartitionKey, list[C]], key: PartitionKey, offset: int
 
 
 def _stats(commit: int, rows: Sequence[Row], live: Live) -> CommitStats:
-    by_slice: dict[int, list[int]] = {}
-    size_bytes = 0
-    for row in rows:
-        size = len(row.batch)
-        size_bytes += size
-        if row.kind in LOCAL_KINDS or row.topic == NO_TOPIC:
-            continue
-        slice = slice_of_number(row.topic)
-        counts = by_slice.get(slice)
-        if counts is None:
-            counts = by_slice[slice] = [0, 0]
-        counts[1] += size
-        if row.kind == BATCH:
-            counts[0] += row.records
-    slices = tuple(SliceStats(slice, counts[0], counts[1]) for slice, counts in by_slice.items())
+    # What the commit cuts itself is sent too.
+    batches = live.batches if not live.cuts else [row for row in rows if row.kind == BATCH]
+    sent = [*batches, *(row for row in live.others if row.kind not in LOCAL_KINDS and row.topic != NO_TOPIC)]
+    by_slice: dict[int, tuple[int, int]] = {}
+    for topic, count, size in zip(map(_TOPIC, sent), map(_RECORDS, sent), map(len, map(_BATCH, sent)), strict=True):
+        slice = slice_of_number(topic)
+        records, size_bytes = by_slice.get(slice, _NONE)
+        by_slice[slice] = records + count, size_bytes + size
+    slices = tuple(SliceStats(slice, *sums) for slice, sums in by_slice.items())
+    size_bytes = sum(map(len, map(_BATCH, rows)))
     return CommitStats(commit, rows[-1].appended_at, len(rows), size_bytes, slices, live.partitions)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from fairlead.model.names import slice_of
 from fairlead.streamlog.cursors import CursorPair
-from fairlead.streamlog.numbers import counter_of_number, number_at, slice_of_number
+from fairlead.streamlog.numbers import Numbers, counter_of_number, number_at, slice_of_number
 from fairlead.streamlog.state.effects import Note, NoteKey, PositionKey, Tombstone
 from fairlead.streamlog.state.keyed import Kept, KeptKey
 from fairlead.streamlog.state.producers import ProducerState
@@ -20,7 +20,6 @@ from fairlead.streamlog.values import (
     LinkPosition,
     PartitionKey,
     PartitionState,
-    Standing,
     Terms,
     Topic,
     terms_of,
@@ -152,18 +151,17 @@ class Overlay:
             found = self._partitions[key] = found._replace(end=self._ends.pop(key))
         return found
 
-    def standings(self, keys: Iterable[PartitionKey]) -> list[Standing]:
-        """Where partitions stand, for those who look at many."""
-        if not self._partitions and not self._ends:
-            return [self._state.standing(*key) for key in keys]
-        return [self._standing(key) for key in keys]
-
-    def _standing(self, key: PartitionKey) -> Standing:
-        if key in self._partitions or self._topics.get(key[0]) is _GONE:
-            found = self.partition(*key)
-            return found.end, found.epoch, found.history[-1][1] if found.history else 0
-        end, epoch, first = self._state.standing(*key)
-        return self._ends.get(key, end), epoch, first
+    def standings(self, numbers: Numbers, partitions: Numbers) -> Numbers:
+        """As `TopicTable.standings`."""
+        found = self._state.topic_table.standings(numbers, partitions)
+        if self._partitions or self._ends or self._topics:
+            for place, key in enumerate(zip(numbers.tolist(), partitions.tolist(), strict=True)):
+                if key in self._partitions or self._topics.get(key[0]) is _GONE:
+                    state = self.partition(*key)
+                    found[place] = state.end, state.epoch, state.history[-1][1] if state.history else 0
+                elif key in self._ends:
+                    found[place, 0] = self._ends[key]
+        return found
 
     def noted(self, incarnations: Sequence[bytes]) -> list[bool]:
         """Whether a note may stand on a partition of each of these incarnations."""

@@ -33,12 +33,10 @@ from fairlead.streamlog.values import (
     LinkPosition,
     PartitionKey,
     PartitionState,
-    Standing,
     Terms,
     Topic,
 )
 
-_EMPTY_STANDING: Final[Standing] = (0, -1, 0)
 TOPIC_BYTES: Final = 600
 """Of memory for a topic beside the arrays: its name and ids, and their places in tables."""
 
@@ -157,14 +155,6 @@ class ShardState:
         if self._deleted_to and (number, partition) in self._deleted_to:
             return found._replace(deleted_to=self._deleted_to[number, partition])
         return found
-
-    def standing(self, number: int, partition: int) -> Standing:
-        """The part of it that deciding on a batch mostly needs."""
-        slot = self.topic_table.slot_of(number, partition)
-        if slot < 0:
-            return _EMPTY_STANDING
-        table = self.partition_table
-        return table.end[slot], table.epoch[slot], table.epoch_first[slot]
 
     def deleted_to(self) -> Mapping[PartitionKey, int]:
         """The offsets below which the owners have deleted all records, by (topic number, partition)."""

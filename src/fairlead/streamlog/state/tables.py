@@ -12,7 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+import numpy as np
+
 from fairlead.protocol.batch import TRANSACTIONAL, names_producer
+from fairlead.streamlog.numbers import Numbers
 from fairlead.streamlog.rows import BATCH, Row
 from fairlead.streamlog.topic_policy import Life, life_of
 from fairlead.streamlog.values import EMPTY_PARTITION, PartitionState, Since, Terms, Topic
@@ -221,6 +224,25 @@ class TopicTable:
             return _NO_SLOT
         first = self.slot[number]
         return _NO_SLOT if first == _NO_SLOT else first + partition
+
+    def standings(self, numbers: Numbers, partitions: Numbers) -> Numbers:
+        """The part of partitions that deciding on batches mostly needs, a row for each: its end, the topic epoch of its
+        newest record (-1: none), and the first offset of that epoch. What is not there is empty."""
+        found = np.zeros((len(numbers), 3), np.int64)
+        found[:, 1] = -1
+        there = np.flatnonzero((numbers >= 0) & (numbers < len(self.slot)) & (partitions >= 0))
+        if not len(there):
+            return found
+        numbers, partitions = numbers[there], partitions[there]
+        # Views of the arrays, which cannot grow while there are any.
+        first, count = np.frombuffer(self.slot, np.int64)[numbers], np.frombuffer(self.count, np.int32)[numbers]
+        is_there = (first != _NO_SLOT) & (partitions < count)
+        slots, there = (first + partitions)[is_there], there[is_there]
+        if len(there):
+            table = self._partitions
+            for place, column in enumerate((table.end, table.epoch, table.epoch_first)):
+                found[there, place] = np.frombuffer(column, column.typecode)[slots]
+        return found
 
     def continued(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Take in the batches that do nothing but continue their partition in the epoch that it has: it ends behind

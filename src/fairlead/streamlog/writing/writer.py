@@ -205,14 +205,14 @@ class ShardLog:
             return Announcement(log.end, log.end, (), non_local=False)
         state = log.state
         live = live_of(sealed.rows)
-        controlled = _moved_by_control_rows(state, sealed.rows) if live.batches is not sealed.rows else ()
+        controlled = _moved_by_control_rows(state, live.others)
         # The batches first: a reader on a thread that finds nothing below the end takes it for a gap.
         stats = log.tail.add(sealed.commit, sealed.rows, live)
         log.recent.add(sealed.commit, live)
         effects.replay_announced(state, sealed.rows)
         log.end = sealed.commit + 1
         self._sealed = None
-        non_local = _non_local(sealed.rows)
+        non_local = len(live.others) < len(sealed.rows) or any(row.kind not in LOCAL_KINDS for row in live.others)
         if non_local:
             log.news_end = log.end
         return Announcement(sealed.commit, log.end, (*stats.keys, *controlled), non_local)
@@ -229,14 +229,8 @@ def _moved_by_control_rows(state: ShardState, rows: Sequence[Row]) -> list[tuple
     have taken effect."""
     found: list[tuple[int, int]] = []
     for row in rows:
-        if row.kind == Kind.BATCH:
-            continue
         if row.kind in {Kind.START, Kind.TRUNCATE, Kind.EXPIRED}:
             found.append((row.topic, row.partition))
         elif row.kind in {Kind.TOPIC, Kind.TOPIC_DELETED} and (topic := state.topic(row.topic)) is not None:
             found += [(row.topic, partition) for partition in range(topic.partitions)]
     return found
-
-
-def _non_local(rows: Sequence[Row]) -> bool:
-    return any(row.kind not in LOCAL_KINDS for row in rows)
