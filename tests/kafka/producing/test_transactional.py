@@ -23,7 +23,7 @@ from fairlead.kafka.connecting.versions import (
     PRODUCE,
 )
 from fairlead.kafka.producing.transactional import FEATURE, FIRST, SECOND
-from fairlead.model.errors import Aborted, BatchTooLarge, Fenced, InvalidValue, NotAllowed
+from fairlead.model.errors import Aborted, BatchTooLarge, Fenced, InvalidValue, NotAllowed, UnknownTopic
 from fairlead.protocol.batch import TRANSACTIONAL, read_header
 
 ID: Final = "lane"
@@ -326,6 +326,54 @@ async def test_a_batch_that_is_refused_aborts_the_transaction(protocol: int) -> 
             await producer.commit()
         with pytest.raises(Aborted):
             await producer.send("t", 1, batch(b"b"))
+
+
+@BOTH
+@pytest.mark.parametrize("place", [("gone", 0), ("t", 3)])
+async def test_a_topic_that_is_not_there_aborts_the_transaction(protocol: int, place: tuple[str, int]) -> None:
+    """It was deleted, or has fewer partitions by now: its batch would wait for ever, and all others with it."""
+    async with rig(protocol) as (broker, producer):
+        other = producer.send("t", 0, batch(b"a"))
+        lost = producer.send(*place, batch(b"b"))
+        await producer.flush()
+        with pytest.raises(UnknownTopic, match=f"topic {place[0]}, partition {place[1]}"):
+            await lost
+        assert other.done()
+        with pytest.raises(Aborted, match=f"topic {place[0]}, partition {place[1]}"):
+            await producer.commit()
+        await producer.open()
+        await send_and_commit(producer, b"c")
+        assert broker.transactions.ends[-1][2] == "committed"
+
+
+@BOTH
+async def test_a_topic_that_goes_while_its_batches_are_sent_aborts_the_transaction(protocol: int) -> None:
+    """The broker says so, and so does metadata from then on."""
+    async with rig(protocol) as (broker, producer):
+        await producer.send("t", 0, batch(b"a"))
+        del broker.logs["t"]
+        broker.next(PRODUCE, *[refusing(ErrorCode.unknown_topic_or_partition)] * 1000)
+        lost = producer.send("t", 0, batch(b"b"))
+        await producer.flush()
+        with pytest.raises(UnknownTopic):
+            await lost
+
+
+@BOTH
+async def test_a_topic_that_is_only_just_made_is_waited_for(protocol: int) -> None:
+    """Brokers hear of it one after the other."""
+    async with fake_broker() as broker:
+        broker.features[FEATURE] = protocol
+        broker.add_topic("t")
+        async with opened(broker.bootstrap, retry_backoff_max_ms=10**6) as cluster:
+            producer = cluster.transactional(ID)
+            await producer.open()
+            sent = producer.send("new", 0, batch(b"a"))
+            await until(lambda: "is not there" in (producer.down or ""))
+            broker.add_topic("new")
+            await producer.commit()
+            assert await sent == 0
+            await producer.close()
 
 
 async def test_a_partition_that_may_not_join_is_named() -> None:

@@ -108,6 +108,8 @@ class Lane:
         self.producer_id = producer_id
         self.epoch = epoch
         self.failures = 0
+        self.missing_since: float | None = None
+        """When metadata began to lack the partition, by the loop's clock."""
         self.waiting: deque[Waiting] = deque()
         self.flying: deque[Waiting] = deque()
         self.link: Link | None = None

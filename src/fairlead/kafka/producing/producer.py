@@ -1,7 +1,8 @@
 """An idempotent producer of whole batches: those of a partition take effect in the order of `send`, each once.
 
 What passes by itself is tried again until it is closed. What a broker refuses for good fails alone; the batches behind
-it go on. Batches are not copied: their bytes go to the socket as they are, behind a head with this producer's id.
+it go on. In a transaction a batch whose topic is not there any more is refused too. Batches are not copied: their bytes
+go to the socket as they are, behind a head with this producer's id.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fairlead.kafka.asking.metadata import Metadata
 from fairlead.kafka.asking.retrying import again
@@ -18,11 +19,15 @@ from fairlead.kafka.asking.seeking import Seeker
 from fairlead.kafka.configuration.settings import IN_FLIGHT_MAX, ProduceSettings
 from fairlead.kafka.connecting.brokers import Brokers
 from fairlead.kafka.connecting.versions import INIT_PRODUCER_ID
-from fairlead.kafka.errors import check
+from fairlead.kafka.errors import UNKNOWN_TOPIC_OR_PARTITION, check, error_of
 from fairlead.kafka.producing.lanes import Batch, Lane, Waiting
 from fairlead.kafka.producing.link import NO_TRANSACTION, ProducerLink, Terms
 from fairlead.kafka.values import TopicPartition
 from fairlead.model.errors import Aborted, Closed, Fenced, InvalidValue, another
+
+_NOT_THERE_PAUSES: Final = 15
+"""A topic must be away for so many of the longest pauses, 15 s by default: a broker that has just begun may not
+know all of them, nor any one that was only just made. It is less than a transaction may take."""
 
 OnId = Callable[[int, int], Awaitable[None]]
 """Called with a producer id and its epoch before anything is sent under it."""
@@ -216,8 +221,12 @@ class Producer:
             lane.adopt(self.producer_id, self._epoch)
         topic = self._metadata.topic(place.topic)
         leader = self._metadata.leader(place)
-        if topic is None or leader is None:
-            self._seeker.seek(lane, f"{place} {'is not there' if topic is None else 'has no leader'}")
+        if topic is None or place.partition >= len(topic.partitions):
+            self._missed(lane)
+            return
+        lane.missing_since = None
+        if leader is None:
+            self._seeker.seek(lane, f"{place} has no leader")
             return
         lane.topic_id = topic.topic_id
         key = (leader.leader, zlib.crc32(f"{place.topic} {place.partition}".encode()) % self._connections)
@@ -225,3 +234,17 @@ class Producer:
         if link is None:
             link = self._links[key] = ProducerLink(self, self._brokers, leader.leader, self._settings, self._terms)
         link.adopt(lane)
+
+    def _missed(self, lane: Lane) -> None:
+        """The partition is not there. A transaction does not wait for it for long: its time would run out, while all of
+        it waits for this batch."""
+        now = self._loop.time()
+        since = lane.missing_since = now if lane.missing_since is None else lane.missing_since
+        patience = _NOT_THERE_PAUSES * self._brokers.settings.retry_backoff_max_ms / 1000
+        if self._terms.transactional_id is None or now - since < patience:
+            self._seeker.seek(lane, f"{lane.place} is not there")
+            return
+        self._seeker.drop(lane.place)
+        error = error_of(UNKNOWN_TOPIC_OR_PARTITION, str(lane.place))
+        lane.fail(error)
+        self.failed(Aborted(f"a partition of the transaction is not there: {error}"))
