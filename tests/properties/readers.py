@@ -104,9 +104,6 @@ class OneStream:
         """There is one shard."""
         yield lambda incarnation, name: 0
 
-    def note_outdated(self, link: bytes, shard: int, numbers: Iterable[int]) -> None:
-        """A source is told of later owners when it asks (`Links.hear`)."""
-
     def note_superseded(self, link: bytes, records: int) -> None:
         """Nobody asks how many."""
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha1
+from itertools import chain
 
 from fairlead.cluster.arrivals import Arrivals
 from fairlead.cluster.consumers import Consumers
@@ -20,6 +21,7 @@ from fairlead.cluster.partition_room import PartitionRoom
 from fairlead.cluster.values import StreamRecord, StreamSettings
 from fairlead.model.errors import FairleadError, InvalidValue, NotAllowed, UnknownPartition, UnknownTopic, another
 from fairlead.model.names import StreamPath, names_like, shard_of
+from fairlead.streamlog.applying.outdated import note_heard, outdated_at
 from fairlead.streamlog.cursors import Cursor
 from fairlead.streamlog.requests import cursors, rollback, topics
 from fairlead.streamlog.requests.topics import ConfigChange
@@ -58,8 +60,6 @@ class Stream:
         self.is_copy = False
         """It has an upstream that is no master beside it."""
         self.heard = HeardSources()
-        self._outdated: dict[bytes, dict[tuple[int, int], None]] = {}
-        """By link, shard and number of the topics whose present owner its source seems not to know."""
         self._superseded: dict[bytes, int] = {}
         self._arrivals = Arrivals()
         self._by_topic_id: tuple[dict[bytes, int], ...] = tuple({} for _ in range(256))
@@ -208,11 +208,6 @@ class Stream:
             return None
         return shard, topic
 
-    def note_outdated(self, link: bytes, shard: int, numbers: Iterable[int]) -> None:
-        """Rows of an owner of before have come for these topics: the link's source may not know the present one."""
-        known = self._outdated.setdefault(link, {})
-        known.update(dict.fromkeys((shard, number) for number in numbers))
-
     def note_superseded(self, link: bytes, records: int) -> None:
         """So many records of owners before came by a link, and were dropped."""
         self._superseded[link] = self._superseded.get(link, 0) + records
@@ -221,19 +216,23 @@ class Stream:
         """How many since this server started."""
         return self._superseded.get(link, 0)
 
-    def outdated_at(self, link: bytes, most: int) -> list[Topic]:
-        """Topics whose present owner the link's source is to be told now. They are told once: if that does not help,
-        more such rows come. `most` partitions in all, or one topic."""
-        known, told, partitions = self._outdated.get(link, {}), list[Topic](), 0
-        for shard, number in list(known):
-            topic = self.shards[shard].state.topic(number)
-            partitions += 0 if topic is None else topic.partitions
+    def outdated_at(self, source: bytes, most: int) -> list[Topic]:
+        """Topics whose present owner the stream `source` is to be told now: `most` partitions in all, or one topic.
+        They are told again until it says that it has heard."""
+        told, partitions = list[Topic](), 0
+        for topic in chain.from_iterable(outdated_at(shard.state, source) for shard in self.shards):
+            partitions += topic.partitions
             if told and partitions > most:
                 break
-            del known[shard, number]
-            if topic is not None:
-                told.append(topic)
+            told.append(topic)
         return told
+
+    async def note_heard(self, source: bytes, epochs: Mapping[bytes, int]) -> None:
+        """The stream `source` knows the owners of these topics, each by its incarnation and in this topic epoch."""
+        for shard in self.shards:
+            here = [each for each in epochs.items() if shard.state.by_incarnation(each[0]) is not None]
+            for first in range(0, len(here), CHANGED_TOGETHER):
+                await shard.submit(partial(note_heard, source=source, epochs=here[first : first + CHANGED_TOGETHER]))
 
     @property
     def owned_count(self) -> int:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from annotated_types import MaxLen
 
@@ -16,11 +17,15 @@ from fairlead.streamlog.ranges import Epoch, Offset, Partition, Partitions, Shar
 from fairlead.streamlog.values import GrantRun
 from fairlead.wire.link_protocol import PROTOCOL, StreamPlace
 
+HEARD: Final = "heard"
+ID: Final = re.compile("[0-9a-f]{32}")
+
 
 @dataclass(frozen=True, slots=True)
 class LinkRequest:
     """First contact of a link and whenever the source wants to know where the replica stands. Changes nothing, except
-    that a stream which names its upstream without an id is bound to this id."""
+    that a stream which names its upstream without an id is bound to this id, and that what was heard is not told again.
+    """
 
     link: bytes
     source: StreamPlace
@@ -31,6 +36,24 @@ class LinkRequest:
     protocol: int = PROTOCOL
     features: tuple[str, ...] = FEATURES
     ext: Mapping[str, Any] = field(default_factory=dict)
+    """`heard`: by the incarnation of each topic that the last answer has in `superseded`, its epoch there. The source
+    has taken that, or may not: it need not be told again."""
+
+    @property
+    def heard(self) -> dict[bytes, int]:
+        """What `ext` says of it; what cannot be understood is passed over."""
+        said = self.ext.get(HEARD)
+        epochs = said.items() if isinstance(said, Mapping) else ()
+        return {bytes.fromhex(key): epoch for key, epoch in epochs if _is_hex(key) and type(epoch) is int}
+
+
+def said_to_be_heard(epochs: Mapping[bytes, int]) -> dict[str, Any]:
+    """What `LinkRequest.ext` says of topics, given by their incarnations and epochs."""
+    return {HEARD: {incarnation.hex(): epoch for incarnation, epoch in epochs.items()}} if epochs else {}
+
+
+def _is_hex(text: str) -> bool:
+    return ID.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +135,7 @@ class LinkAnswer:
     a copy; else its deletion is still to come."""
     superseded: tuple[TopicPayload, ...] = ()
     """Topics of which the source has sent rows of an owner of before, as they are at the replica: a source that hears
-    of the present owner by no other way hears it so. Each is told once for each frame with such rows."""
+    of the present owner by no other way hears it so. Each is told until the source says that it has heard."""
     urls: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """By shard of the source, gateways that are to get its frames; the usual ones where a shard is not named."""
     features: tuple[str, ...] = FEATURES

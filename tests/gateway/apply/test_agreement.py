@@ -6,6 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import StreamSettings, UpstreamRecord
@@ -16,9 +18,10 @@ from fairlead.model.settings import Settings
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.values import GrantRun, LinkPosition
 from fairlead.wire.link_protocol import StreamPlace
-from fairlead.wire.neighbours import LinkRequest, SlicesPosition
+from fairlead.wire.neighbours import LinkRequest, SlicesPosition, said_to_be_heard
 
 LINK = b"l" * 16
+TOPIC = b"t" * 16
 EPOCH = b"e" * 16
 
 
@@ -74,3 +77,15 @@ async def test_the_addresses_of_a_source_of_ones_own_are_kept() -> None:
         await answer_contact(cluster, LinkRequest(LINK, StreamPlace("sf", "/ships", b"sf".ljust(16), urls), "/ships"))
         assert cluster.meta.announced.end == end, "what is known is not written again"
         await cluster.close()
+
+
+@pytest.mark.parametrize(
+    "said", [None, {"x": 1}, {TOPIC.hex(): "1"}, {TOPIC.hex(): True}, {"é" * 32: 1}, [TOPIC.hex()]]
+)
+def test_what_a_source_says_that_it_has_heard_and_nobody_understands_is_passed_over(said: Any) -> None:
+    """It is a stranger's. What is understood counts."""
+    place = StreamPlace("sf", "/ships", b"sf".ljust(16))
+    assert LinkRequest(LINK, place, "/ships", ext={"heard": said}).heard == {}
+    ext = said_to_be_heard({TOPIC: 3})
+    assert LinkRequest(LINK, place, "/ships", ext=ext).heard == {TOPIC: 3}
+    assert said_to_be_heard({}) == {}

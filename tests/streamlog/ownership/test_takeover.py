@@ -38,6 +38,7 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.claims import Claim, claim_of, hear
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
+from fairlead.streamlog.applying.outdated import note_heard, outdated_at
 from fairlead.streamlog.payloads import DELETED_RECORDS, StartPayload, TruncatePayload
 from fairlead.streamlog.requests.cuts import diverged_incarnation
 from fairlead.streamlog.requests.deletion import delete_records
@@ -411,6 +412,36 @@ def test_one_way_source_is_fenced_by_the_answer() -> None:
     assert values_of(a) == {0: b"0", 1: b"1"}
     with pytest.raises(NotOwner, match=path_of(B)):
         wrote(a, b"x")
+
+
+def test_a_source_is_told_of_another_owner_until_it_has_heard() -> None:
+    """That rows of an owner of before came is noted in the commit that passes them, so a replica that was started again
+    tells it too. It is noted once, and for that source alone, which may have heard of an owner before the present one;
+    if the topic goes, the note goes with it."""
+    a, b, _ = parted()
+    sent(a, b)
+    noted_at = b.announced.end
+    b = opened(b.announced.storage, B)
+    incarnation, first = topic_of(b).incarnation, topic_of(b).epoch
+    assert told(b, A) == [(incarnation, first)]
+    assert told(b, C) == []
+    sent_again(a, b)
+    assert b.announced.end == noted_at
+    second = taken_over(b).epoch
+    for source, epoch, left in ((C, second, 1), (A, first - 1, 1), (A, first, 0)):
+        assert told(b, A) == [(incarnation, second)]
+        answer_of(b, partial(note_heard, source=source, epochs=[(incarnation, epoch), (b"none" * 4, second)]))
+        assert len(told(b, A)) == left
+    sent_again(a, b)
+    answer_of(b, partial(note_heard, source=A, epochs=[(incarnation, first)]))
+    assert told(b, A) == [(incarnation, second)]
+    answer_of(b, partial(delete_topic, name=TOPIC))
+    assert told(b, A) == []
+
+
+def told(site: ShardLog, source: bytes) -> list[tuple[bytes, int]]:
+    """What the site is to tell the source."""
+    return [(each.incarnation, each.epoch) for each in outdated_at(site.announced.state, source)]
 
 
 def test_foreign_link_cannot_take_ownership() -> None:

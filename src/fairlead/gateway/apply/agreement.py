@@ -71,7 +71,9 @@ async def answer_contact(cluster: Cluster, request: LinkRequest) -> LinkAnswer:
     if upstream.source_stream is None or upstream.source_urls != urls:
         await cluster.links.bind_upstream(upstream, request.source.stream, urls)
     stream.heard.note(request.source.stream, cluster.clock.wall_ms())
-    return stand(cluster, stream, request.link)
+    await stream.note_heard(request.source.stream, request.heard)
+    told = stream.outdated_at(request.source.stream, LISTED_MAX)
+    return replace(stand(cluster, stream, request.link), superseded=tuple(map(_superseded, told)))
 
 
 def upstream_of(cluster: Cluster, stream: Stream, source: StreamPlace, link: bytes) -> UpstreamRecord:
@@ -119,7 +121,6 @@ def stand(cluster: Cluster, stream: Stream, link: bytes) -> LinkAnswer:
         gaps=tuple(map(_gap, islice(gaps, LISTED_MAX))),
         gaps_total=len(gaps),
         deleted=tuple(islice(deleted, LISTED_MAX)),
-        superseded=tuple(map(_superseded, stream.outdated_at(link, LISTED_MAX))),
         superseded_records=stream.superseded_of(link),
     )
 

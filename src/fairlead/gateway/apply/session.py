@@ -184,13 +184,11 @@ class ApplySession:
             superseded=sum(outcome.superseded for outcome in outcomes),
             cursors=sum(outcome.cursors for outcome in outcomes),
         )
-        for (shard, _), outcome in zip(parts, outcomes, strict=True):
+        for outcome in outcomes:
             if outcome.superseded:
                 self.stream.note_superseded(self.hello.link, outcome.superseded)
-            if outcome.outdated:
-                self.stream.note_outdated(self.hello.link, shard, outcome.outdated)
-                # The source asks where the replica stands when something is behind, and is told of these topics then.
-                self.counts.behind += len(outcome.outdated)
+            # The source asks where the replica stands when something is behind, and is told of these topics then.
+            self.counts.behind += len(outcome.outdated)
 
     async def _outcomes(self, parts: list[tuple[int, ApplyRequest]], size: int) -> list[FrameOutcome]:
         """What became of each part. Also where one fails, the others are waited for: they may make topics yet, which

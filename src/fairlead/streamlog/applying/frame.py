@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
+from fairlead.streamlog.applying.outdated import note_outdated
 from fairlead.streamlog.applying.rows import FrameRows
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.numbers import mask_of, slice_of_number, slices_of_mask
@@ -36,7 +37,7 @@ class FrameOutcome:
     """Records of an owner of before, which the topic's present owner did not have; dropped, with no note."""
     outdated: frozenset[int] = frozenset()
     """Numbers here of the topics of which such records came, or another row of such an owner: the source may not have
-    heard of the present one; see `claims.hear`."""
+    heard of the present one, and is told until it says so; see `outdated`."""
     behind: int = 0
     """Rows refused for their partition, which is noted behind, and partitions that are noted so without one."""
     conflicts: int = 0
@@ -69,6 +70,7 @@ def apply_frame(draft: Draft, frame: Frame, admission: Admission = ANYBODY) -> F
         draft.room_for_batches()
     rows.apply_all()
     rows.finish()
+    note_outdated(draft, frame.source, rows.outdated)
     if frame.repair is not None:
         rows.finish_repair(frame.repair, positions.get(slice_of_number(frame.repair.number), 0))
     else:

@@ -50,6 +50,10 @@ class Keyed(Generic[K, V]):
         """Forget all of a topic."""
         self._count -= len(self._values.pop(number, ()))
 
+    def numbers(self, key: K) -> list[int]:
+        """The topics that have a value of this key."""
+        return [number for number, found in self._values.items() if key in found]
+
     def items(self) -> Iterator[tuple[int, K, V]]:
         """Everything, by number, in the order of the first rows of their keys."""
         for number in sorted(self._values):

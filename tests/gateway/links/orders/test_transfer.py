@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -14,7 +15,9 @@ from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, full_once, s
 from tests.support.waiting import until
 
 from fairlead.cluster.jobs import JobRecord
+from fairlead.gateway.links.contacting.contacts import Contacts
 from fairlead.gateway.links.orders.transfer import TransferOptions
+from fairlead.gateway.links.running.running_link import RunningLink
 from fairlead.model.errors import FairleadError, InvalidValue, NotAllowed, NotOwner, UnknownCluster, UnknownTopic
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.requests.ownership import take_over
@@ -251,6 +254,54 @@ async def test_one_way_source_is_fenced_by_the_answer(sf: Site, ny: Site) -> Non
         assert ny.apply.counts.superseded == 1
         assert sf.links.list(SHIPS)[0]["superseded"] == 1
         assert sf.links.list(SHIPS)[0]["conflicts"] == 0
+
+
+@pytest.mark.parametrize("how", ["lost", "listed", "paused", "restarted"])
+async def test_one_way_source_is_fenced_though_an_answer_is_lost(
+    sf: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Its rows are passed over and never come again, so it is told until it says that it has heard: also where the
+    answer was one to somebody who lists the replicas, or came while the link was paused, or the replica was started
+    again. Until then it acknowledges what is kept nowhere else."""
+    gate = asyncio.Event()
+    gate.set()
+    ask = Contacts.ask
+
+    async def ask_later(contacts: Contacts, link: RunningLink) -> None:
+        await gate.wait()
+        await ask(contacts, link)
+
+    monkeypatch.setattr(Contacts, "ask", ask_later)
+    async with AsyncExitStack() as ending, Worker(sf):
+        ny = await ending.enter_async_context(Site("ny", tmp_path))
+        await set_up(sf, ny)
+        await sf.write(SHIPS, "box", b"1")
+        await same(sf, ny)
+        await taken_over(ny, "box")
+        gate.clear()
+        await sf.write(SHIPS, "box", b"late")
+        await until(lambda: ny.apply.counts.superseded == 1)
+        if how == "lost":
+            (link,) = sf.manager.running
+            await link.gateways.ask(ny.urls, link.request(sf.cluster))
+        elif how == "listed":
+            await sf.links.refresh(SHIPS)
+        elif how == "paused":
+            await sf.links.pause(SHIPS, REPLICA)
+            gate.set()
+            await until(lambda: sf.links.list(SHIPS)[0]["paused"])
+            await sf.links.refresh(SHIPS)
+            await sf.links.resume(SHIPS, REPLICA)
+        else:
+            await ending.aclose()
+            ny = await ending.enter_async_context(Site("ny", tmp_path, port=ny.port))
+        gate.set()
+        await until(lambda: owner(sf, "box") == str(REPLICA))
+        with pytest.raises(NotOwner, match="/mapr/ny/ships"):
+            await sf.write(SHIPS, "box", b"later")
+        assert sf.end(SHIPS, "box") == 1
+        (shard,) = ny.cluster.stream(SHIPS).shards
+        await until(lambda: not len(shard.state.topic_states))
 
 
 @pytest.mark.parametrize(("ownership", "says"), [(None, "/mapr/sf/ships"), (True, "/mapr/ny/ships")])

@@ -153,24 +153,19 @@ class Contacts:
 
     async def _hear(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:
         """Take what the destination says of topics that have another owner by now. A partner's word for it counts only
-        where a person has said so."""
-        if not answer.superseded:
-            return
-        if not link.record.moves_owners:
+        where a person has said so. Asked once more, the destination hears that it need not say it again."""
+        if answer.superseded and link.record.moves_owners:
+            await _take(stream, answer)
+        elif answer.superseded:
             log.warning(
                 "ownership-claim refused: the replica names other owners of topics, which a partner may not",
                 replica=str(link.record.replica_path),
                 topics=[topic.name for topic in answer.superseded[:SHOWN_MAX]],
                 total=len(answer.superseded),
             )
-            return
-        for shard in stream.shards:
-            admission = replace(ANYBODY, falls_here=stream.falls_into(shard))
-            told = [each for each in answer.superseded if shard.state.by_incarnation(each.incarnation) is not None]
-            for first in range(0, len(told), BATCH):
-                some = told[first : first + BATCH]
-                await shard.submit(partial(hear, source=answer.stream, topics=some, admission=admission))
-        link.on(Event.LOOK)
+        link.heard = {topic.incarnation: topic.epoch for topic in answer.superseded}
+        if link.heard:
+            link.on(Event.LOOK)
 
     def _repair(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:
         noted = [each for each in answer.behind if not each.reason.startswith("conflict")]
@@ -189,3 +184,12 @@ class Contacts:
             link.attention.look_in(REPAIR_DELAY_MAX_S)
         if behind and not self._granting.repair(link, stream, behind, alone=alone):
             link.attention.look_in(REPAIR_DELAY_MAX_S)
+
+
+async def _take(stream: Stream, answer: LinkAnswer) -> None:
+    for shard in stream.shards:
+        admission = replace(ANYBODY, falls_here=stream.falls_into(shard))
+        told = [each for each in answer.superseded if shard.state.by_incarnation(each.incarnation) is not None]
+        for first in range(0, len(told), BATCH):
+            some = told[first : first + BATCH]
+            await shard.submit(partial(hear, source=answer.stream, topics=some, admission=admission))

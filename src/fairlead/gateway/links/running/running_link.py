@@ -20,7 +20,7 @@ from fairlead.gateway.links.running.positions import Positions
 from fairlead.model.errors import FairleadError
 from fairlead.model.names import StreamPath
 from fairlead.wire.link_protocol import StreamPlace
-from fairlead.wire.neighbours import DeletedTopic, LinkAnswer, LinkRequest
+from fairlead.wire.neighbours import DeletedTopic, LinkAnswer, LinkRequest, said_to_be_heard
 
 _ENDS_ERROR = {Event.ANSWERED, Event.PAUSE, Event.STAND_ASIDE, Event.GO}
 
@@ -118,6 +118,9 @@ class RunningLink:
     """Repairs in a row after which no less was behind."""
     left_behind: int = 0
     """Partitions behind, conflicts apart, when a repair was last looked for."""
+    heard: dict[bytes, int] = field(default_factory=dict)
+    """By incarnation, the epochs of topics with other owners that the last answer told of; the destination tells of
+    them until it knows that."""
     repaired_to: dict[int, tuple[int, int]] = field(default_factory=dict)
     """By shard of the source, where the last repair of some of many partitions ended."""
     copy_ends: tuple[int, ...] = ()
@@ -179,7 +182,8 @@ class RunningLink:
         """What it says at contact."""
         record = self.record
         source = StreamPlace(cluster.name, record.source_path, record.source, tuple(cluster.urls))
-        return LinkRequest(self.wire_id, source, record.replica_path.path, once=record.once is not None)
+        ext = said_to_be_heard(self.heard)
+        return LinkRequest(self.wire_id, source, record.replica_path.path, once=record.once is not None, ext=ext)
 
     def note_error(self, error: FairleadError, wall_ms: int) -> None:
         """It has this error now; one that follows another keeps its age."""
