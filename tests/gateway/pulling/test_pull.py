@@ -264,6 +264,41 @@ class Made:
         return answer
 
 
+class ThinLine:
+    """The gateways of a site, behind a line that carries no more than so many bytes while somebody waits."""
+
+    def __init__(self, site: Site, bytes_max: int) -> None:
+        self._gateways = site.manager.new_gateways()
+        self._bytes_max = bytes_max
+        self.came = list[bool]()
+        """Of each answer, whether it was whole in time."""
+
+    async def pull(self, urls: Sequence[str], request: PullRequest, bytes_max: int) -> bytes:
+        """What the neighbour answers, if it is no more than that."""
+        answer = await self._gateways.pull(urls, request, bytes_max)
+        self.came.append(len(answer) <= self._bytes_max)
+        if not self.came[-1]:
+            raise Unreachable("no whole answer in 60 s")
+        return answer
+
+
+@pytest.mark.usefixtures("bound")
+async def test_a_line_too_thin_for_a_whole_answer_carries_smaller_ones(sf: Site, ny: Site) -> None:
+    """Half as much is asked for each time. A line that cannot carry one batch is given up, and what came stays."""
+    for number in range(12):
+        await sf.write(SHIPS, "box", b"%d" % number * 100_000)
+    line = ThinLine(ny, 300_000)
+    found = await pulled(ny, sf, "box", gateways=line)
+    assert (found.records, found.failures) == (12, {})
+    assert stored(ny, "box") == stored(sf, "box")
+    assert line.came[:6] == [True, *[False] * 4, True], "the row of the topic; then 4, 2, 1, 0.5 and 0.25 MB"
+    await sf.write(SHIPS, "box", b"x" * 100_000)
+    await sf.write(SHIPS, "box", b"x" * BIG)
+    with pytest.raises(Unreachable, match="no whole answer"):
+        await pulled(ny, sf, "box", gateways=ThinLine(ny, 300_000))
+    assert ny.end(SHIPS, "box") == 13
+
+
 async def answer_of(source: Site, to: Site, *names: str) -> bytes:
     """What a neighbour answers who holds nothing of these topics."""
     wanted = tuple(WantedPartition(known(source, name)[1].incarnation, 0, 0, -1, -1) for name in names)

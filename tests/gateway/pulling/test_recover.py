@@ -17,6 +17,7 @@ from tests.support.batches import produce
 from tests.support.waiting import until
 
 from fairlead.cluster.jobs import JobRecord
+from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.lifecycle import State
 from fairlead.gateway.pulling.taking import Pulled, Pulls
 from fairlead.model.errors import NotAgreed, NotAllowed, NotOwner, OwnerPending, Unreachable
@@ -460,6 +461,32 @@ async def test_a_recovery_waits_for_a_neighbour_that_is_away_unless_it_is_forced
         job = await recovered(sf, force=True)
         assert job.state == "done"
         await sf.write(SHIPS, "box", b"x")
+
+
+async def test_a_forced_recovery_ends_where_no_records_come(
+    tmp_path: Path, ny: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The neighbour answers what it has, and its records do not come over the line. The job says which topics lack
+    them; the others are written. Run again once they come, it brings them."""
+    async with lost_and_restored(tmp_path, ny) as sf:
+        await until(lambda: stopped(sf))
+
+        async def never(*arguments: Any) -> bytes:
+            raise Unreachable("no whole answer in 60 s")
+
+        with monkeypatch.context() as line:
+            line.setattr(Gateways, "pull", never)
+            job = await recovered(sf, force=True)
+        assert (job.state, job.changed, job.refused) == ("done", 0, 2)
+        (box,) = [each.reason for each in job.refusals if each.topic == "box"]
+        assert box.startswith("no whole answer in 60 s; its records are left out: run it again, or")
+        await sf.write(SHIPS, "even", b"2")
+        with pytest.raises(OwnerPending):
+            await sf.write(SHIPS, "box", b"x")
+        again = await recovered(sf)
+        assert (again.state, again.refused, again.brought) == ("done", 0, 5)
+        assert held(sf, "box") == {at: b"%d" % at for at in range(5)}
+        await sf.write(SHIPS, "box", b"on")
 
 
 async def test_a_topic_that_was_deleted_since_the_backup_is_deleted_again(tmp_path: Path, ny: Site) -> None:

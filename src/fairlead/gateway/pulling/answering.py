@@ -36,7 +36,9 @@ from fairlead.wire.neighbours import PullAnswer, PullRequest, WantedPartition
 router = APIRouter()
 
 BYTES_MAX: Final = 4_000_000
-"""Of the batches in one answer, unless a single one is larger."""
+"""Of the batches in one answer, unless a single one is larger; an asker behind a thin line asks for less."""
+BYTES: Final = "bytes_max"
+"""Key in a question's `ext` of what it asks for; an older program does not know it, and answers with `BYTES_MAX`."""
 HEAD: Final = struct.Struct("<I")
 
 
@@ -66,7 +68,7 @@ async def answer_pull(cluster: Cluster, request: PullRequest) -> bytes:
             found.append(held)
     found = [_as_at(held, request.asker.stream) for held in found]
     loop = asyncio.get_running_loop()
-    frames = await loop.run_in_executor(cluster.lookups, _frames, stream, found, cluster.clock)
+    frames = await loop.run_in_executor(cluster.lookups, _frames, stream, found, _bytes_max(request), cluster.clock)
     head = PullAnswer(cluster.name, stream.id, tuple(map(len, frames)), tuple(lacking))
     text = to_json(head).encode()
     return b"".join([HEAD.pack(len(text)), text, *frames])
@@ -94,9 +96,15 @@ def _find(stream: Stream, wanted: WantedPartition) -> _Found | None:
     return None
 
 
-def _frames(stream: Stream, found: Sequence[_Found], clock: Clock) -> list[bytes]:
+def _bytes_max(request: PullRequest) -> int:
+    """How large the answer may be."""
+    asked = request.ext.get(BYTES)
+    return max(1, min(asked, BYTES_MAX)) if isinstance(asked, int) else BYTES_MAX
+
+
+def _frames(stream: Stream, found: Sequence[_Found], bytes_max: int, clock: Clock) -> list[bytes]:
     """Frames of the first of these partitions, as many as an answer takes. Blocking."""
-    frames, left, until_ms = list[bytes](), BYTES_MAX, clock.monotonic_ms() + READ_MS
+    frames, left, until_ms = list[bytes](), bytes_max, clock.monotonic_ms() + READ_MS
     for each in found:
         if frames and (left <= 0 or clock.monotonic_ms() > until_ms):
             break

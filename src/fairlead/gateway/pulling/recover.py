@@ -10,8 +10,8 @@ has no epoch of its own yet, which the log notes before it comes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
@@ -25,8 +25,8 @@ from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.pulling.comparing import Common, Comparing
 from fairlead.gateway.pulling.neighbours import Neighbour, neighbours
-from fairlead.gateway.pulling.taking import PartitionKey, Pulls
-from fairlead.model.errors import FairleadError, NotAgreed, NotAllowed, TryAgain
+from fairlead.gateway.pulling.taking import PartitionKey, Pulled, Pulls
+from fairlead.model.errors import FairleadError, NotAgreed, NotAllowed, StorageFull, TryAgain
 from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.requests.deletion import put_deletion
 from fairlead.streamlog.requests.ownership import Recovered, begin_epoch, recover
@@ -41,6 +41,7 @@ SHOWN_MAX: Final = 1000
 """Partitions that a plan shows."""
 PLANNED_AT_ONCE: Final = 500
 """Topics."""
+_LEFT_OUT: Final = "its records are left out: run it again, or `stream topic takeover -force` to go on without them"
 FINISH: Final = "-"
 """The last entry of a job's list: the stream writes again."""
 
@@ -309,7 +310,7 @@ class Recoveries:
                 of_neighbour = wanted.setdefault(source.neighbour.stream, {})
                 of_neighbour.setdefault(plan.topic.incarnation, []).append(partition)
         for neighbour, partitions in wanted.items():
-            pulled = await self._pulls.pull(stream, neighbour, partitions)
+            pulled = await self._brought(stream, neighbour, partitions, force=force)
             brought += pulled.records
             failures |= {names[incarnation]: why for (incarnation, _), why in pulled.failures.items()}
         for incarnation, count, name in unknown:
@@ -319,6 +320,22 @@ class Recoveries:
             if why:
                 failures[name] = why
         return failures, brought
+
+    async def _brought(
+        self, stream: Stream, neighbour: bytes, wanted: Mapping[bytes, Collection[int]], *, force: bool
+    ) -> Pulled:
+        """What a pull has brought. With `force`, what the neighbour did not answer about is among its failures; the
+        total is 0 if it has answered nothing. Raises as `Pulls.pull`."""
+        steps = [Pulled(left=[(incarnation, each) for incarnation, some in wanted.items() for each in some])]
+        try:
+            return await self._pulls.pull(stream, neighbour, wanted, steps.append)
+        except StorageFull:
+            raise
+        except TryAgain as error:
+            if not force:
+                raise
+            last, why = steps[-1], f"{error}; {_LEFT_OUT}"
+            return replace(last, failures={**last.failures, **dict.fromkeys(last.left, why)})
 
     async def _make_room(self, stream: Stream, name: str) -> None:
         """A client that asked for a topic which is not here has made an empty one; it yields to what comes."""
@@ -333,14 +350,10 @@ class Recoveries:
         not bring all that it has, and how many records came."""
         failures, brought = list[str](), 0
         for neighbour in self._neighbours(stream):
-            try:
-                pulled = await self._pulls.pull(stream, neighbour.stream, {incarnation: range(partitions)})
-            except TryAgain:
-                if not force:
-                    raise
-                continue
+            wanted = {incarnation: range(partitions)}
+            pulled = await self._brought(stream, neighbour.stream, wanted, force=force)
             brought += pulled.records
-            if incarnation not in pulled.lacking:
+            if pulled.total and incarnation not in pulled.lacking:
                 failures.append(next(iter(pulled.failures.values()), ""))
         return max(failures, default="no neighbour that has it answers"), brought
 

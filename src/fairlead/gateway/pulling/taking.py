@@ -19,10 +19,10 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_link import place_of
-from fairlead.gateway.pulling.answering import HEAD
+from fairlead.gateway.pulling.answering import BYTES, BYTES_MAX, HEAD
 from fairlead.gateway.pulling.neighbours import Neighbour, neighbours
 from fairlead.gateway.pulling.serving import WANTED_MAX
-from fairlead.model.errors import CorruptBatch, InvalidValue, NotAgreed, UnknownCluster
+from fairlead.model.errors import CorruptBatch, InvalidValue, NotAgreed, UnknownCluster, Unreachable
 from fairlead.model.limits import FRAME_BYTES_MAX
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.applying.claims import hear
@@ -35,9 +35,14 @@ from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.wire.messages import body_from_json
 from fairlead.wire.neighbours import PullAnswer, PullRequest, WantedPartition
+from fairlead.wire.waits import COMMAND_SECONDS
 
 ANSWER_BYTES_MAX: Final = FRAME_BYTES_MAX + 8_000_000
 """A batch is never cut, and there are the heads of frames."""
+BYTES_MIN: Final = 50_000
+"""Of the batches that a neighbour is asked for at once, over however thin a line; one that is larger must pass."""
+FAST_MS: Final = COMMAND_SECONDS * 1000 / 4
+"""An answer that takes no longer is followed by one of twice its size."""
 PIECE_ROWS: Final = 1000
 """Rows that are applied at once: the loop serves others between two commits."""
 TOGETHER: Final = 50
@@ -63,6 +68,8 @@ class Pulled:
     """Partitions that it did not bring whole, and why."""
     lacking: frozenset[bytes] = frozenset()
     """Topics among them that it does not have, or not for us."""
+    left: Sequence[PartitionKey] = ()
+    """Partitions that may have more."""
 
 
 class Pulls:
@@ -71,6 +78,8 @@ class Pulls:
     def __init__(self, cluster: Cluster, new_gateways: Callable[[], Gateways]) -> None:
         self._cluster = cluster
         self._gateways = new_gateways()
+        self._bytes_max: dict[bytes, int] = {}
+        """By neighbour, how much it is asked for at once, where its line was too thin for more."""
 
     async def pull(
         self,
@@ -88,7 +97,7 @@ class Pulls:
             CorruptBatch: what it answers is not what was asked for. FairleadError: what it answers.
         """
         keys = [(incarnation, each) for incarnation, some in wanted.items() for each in some]
-        pulled = Pulled(total=len(keys))
+        pulled = Pulled(total=len(keys), left=keys)
         while keys:
             source = self._neighbour(stream, neighbour)
             some, later = keys[:WANTED_MAX], keys[WANTED_MAX:]
@@ -102,6 +111,7 @@ class Pulls:
                 pulled.total,
                 {**pulled.failures, **step.failures},
                 pulled.lacking | step.lacking,
+                keys,
             )
             told(pulled)
         return pulled
@@ -138,10 +148,22 @@ class Pulls:
         return found
 
     async def _ask(self, stream: Stream, source: Neighbour, wanted: Sequence[WantedPartition]) -> bytes:
-        cluster = self._cluster
-        asker = place_of(cluster, stream)
-        request = PullRequest(asker, source.path.path, tuple(wanted))
-        return await self._gateways.pull(source.urls, request, ANSWER_BYTES_MAX)
+        """An answer; a smaller one where a larger one does not come whole in time. Raises as `pull`."""
+        clock, asker = self._cluster.clock, place_of(self._cluster, stream)
+        while True:
+            size = self._bytes_max.get(source.stream, BYTES_MAX)
+            request = PullRequest(asker, source.path.path, tuple(wanted), ext={BYTES: size})
+            began_ms = clock.monotonic_ms()
+            try:
+                answer = await self._gateways.pull(source.urls, request, ANSWER_BYTES_MAX)
+            except Unreachable:
+                if size <= BYTES_MIN:
+                    raise
+                self._bytes_max[source.stream] = max(size // 2, BYTES_MIN)
+                continue
+            if clock.monotonic_ms() - began_ms < FAST_MS:
+                self._bytes_max[source.stream] = min(2 * size, BYTES_MAX)
+            return answer
 
 
 class _Step:
