@@ -54,7 +54,7 @@ def answer_transfer(cluster: Cluster, links: RunningLinks, request: TransferRequ
     conflicts = {
         note.behind.incarnation: note.behind.reason
         for shard in stream.shards
-        for note in shard.state.all_notes().values()
+        for note in shard.state.notes(contact.link).values()
         if note.behind.conflict
     }
     topics = tuple(_held(stream, each, conflicts.get(each, "")) for each in request.incarnations)

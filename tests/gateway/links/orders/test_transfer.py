@@ -190,6 +190,29 @@ async def test_a_topic_that_is_set_aside_there_stays(sf: Site, ny: Site) -> None
     assert "it is set aside there: conflict" in reason(await transferred(sf, "box", options=ONE_WAY))
 
 
+async def test_a_topic_that_another_link_had_set_aside_there_goes(sf: Site, ny: Site) -> None:
+    """The source was a partner, and the topic none of its own. Now it is one of ours, and by another link the topic has
+    come whole; what the link of before has noted hinders nobody."""
+    await sf.stream("/other")
+    await sf.write("/other", "box", b"1")
+    await sf.links.add_upstream(SHIPS, StreamPath("/other", "sf"))
+    await sf.links.add_replica("/other", StreamPath(SHIPS, "sf"))
+    await ny.stream(SHIPS)
+    await ny.links.add_upstream(SHIPS, SOURCE, "partner")
+    await sf.links.add_replica(SHIPS, REPLICA, urls=ny.urls)
+    async with Worker(sf):
+        (shard,) = ny.cluster.stream(SHIPS).shards
+        await until(lambda: shard.state.has_notes)
+        await sf.links.remove(SHIPS, REPLICA)
+        await ny.links.edit_upstream(SHIPS, SOURCE, peer="own")
+        await taken_over(sf, "box")
+        await sf.links.add_replica(SHIPS, REPLICA, urls=ny.urls)
+        await until(lambda: ny.end(SHIPS, "box") == 1)
+        assert shard.state.has_notes
+        assert (await transferred(sf, "box", options=ONE_WAY)).changed == 1
+        await until(lambda: owner(ny, "box") == str(REPLICA))
+
+
 async def test_a_topic_that_nobody_could_write_there_stays_unless_it_is_forced(tmp_path: Path, sf: Site) -> None:
     """The replica's disk is full: the row of the hand-over would fit, and no record after it."""
     async with Site("ny", tmp_path, reserve_bytes=2**50) as ny, Worker(sf):
