@@ -16,7 +16,7 @@ from tests.support.waiting import wait_until
 from benchmarks.systems.common import STREAM, Daemon, answers, create_topics, drop_caches, raise_open_files
 
 _WARM = "/warm"
-SPARK = ("fairlead.replication", "--with-parent")
+SPARK = ("fairlead.replication", "--with-parent", str(os.getpid()))
 """What carries links, as a Python module with its options."""
 PLAIN = ("benchmarks.plain_copier",)
 """The same reader and sink without Spark; not part of Fairlead."""

@@ -245,7 +245,10 @@ async def test_spark_that_does_not_start_is_one_line(tmp_path: Path) -> None:
 
 async def test_a_replicator_ends_with_the_process_that_started_it() -> None:
     """`kill -9` of the parent is enough."""
-    script = "import subprocess, sys, time; print(subprocess.Popen(sys.argv[1:]).pid, flush=True); time.sleep(60)"
+    script = (
+        "import os, subprocess, sys, time; print(subprocess.Popen([*sys.argv[1:], str(os.getpid())]).pid, flush=True);"
+        "time.sleep(60)"
+    )
     async with idle_server() as (url, asked):
         parent = start([sys.executable, "-c", script, *replicator(url, "--with-parent")])
         assert parent.stdout is not None

@@ -226,7 +226,7 @@ END_SECONDS = 20.0
 @asynccontextmanager
 async def _replicating(server: Server, data: Path, settings: Path | None) -> AsyncIterator[None]:
     """Keep a replicator running for as long as the server does."""
-    command = _replicator_command(server.http, settings, "--data", str(data), "--with-parent")
+    command = _replicator_command(server.http, settings, "--data", str(data), "--with-parent", str(os.getpid()))
     keeping = asyncio.create_task(keep_replicating(command, server.replicator))
     try:
         yield

@@ -244,10 +244,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     secret.add_argument("--secret-file", type=Path, help="the file of the server's secret, if it lies elsewhere")
     parser.add_argument("--once", action="store_true", help="carry what is there now, then end")
     parser.add_argument("--settings", type=Path, help="settings file (TOML)")
-    parser.add_argument("--with-parent", action="store_true", help="end when the process that started this one does")
+    parser.add_argument("--with-parent", type=int, metavar="PID", help="end when this process, which started it, does")
     chosen = parser.parse_args(arguments)
-    if chosen.with_parent:
-        end_with_parent()
+    if chosen.with_parent is not None:
+        end_with_parent(chosen.with_parent)
     settings: Settings | None = None
     try:
         settings = load(chosen.settings, os.environ)
