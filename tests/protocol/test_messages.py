@@ -3,6 +3,7 @@
 import contextlib
 import io
 import resource
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,7 +17,7 @@ from kio.serial import entity_reader, entity_writer
 from fairlead.broker.apis import OFFERED
 from fairlead.protocol.messages import known_versions, read_request, write_response
 from fairlead.protocol.schema import plan
-from fairlead.protocol.wire import Malformed, Reader
+from fairlead.protocol.wire import Malformed, Reader, uvarint
 
 PRODUCE, FETCH, METADATA = 0, 1, 3
 COLD = sorted(OFFERED.keys() - {PRODUCE, FETCH, METADATA})
@@ -89,7 +90,41 @@ def test_primitives_never_read_past_the_end(data: bytes, flexible: Any) -> None:
     with contextlib.suppress(Malformed):
         Reader(data, flexible).skip_tags()
     with contextlib.suppress(Malformed):
+        Reader(data, flexible).has_tag(3)
+    with contextlib.suppress(Malformed):
         assert len(Reader(data, flexible).items()) <= len(data)
+
+
+@pytest.mark.parametrize("pass_over", [Reader.skip_tags, lambda reader: reader.has_tag(7)])
+def test_very_many_tagged_fields_are_refused_before_they_are_read(pass_over: Callable[[Reader], object]) -> None:
+    """Each costs a microsecond of the event loop, and none has a meaning here: in one part of a message, and in all of
+    its parts together."""
+    reader = Reader(uvarint(200_000) + b"\x05\x00" * 200_000, True)
+    with pytest.raises(Malformed, match="100,000 tagged fields"):
+        pass_over(reader)
+    assert reader.position == len(uvarint(200_000))
+    reader = Reader((uvarint(60_000) + b"\x05\x00" * 60_000) * 2, True)
+    pass_over(reader)
+    with pytest.raises(Malformed, match="100,000 tagged fields"):
+        pass_over(reader)
+    with pytest.raises(Malformed, match="60 tagged fields are longer"):
+        pass_over(Reader(uvarint(60) + bytes(119), True))
+
+
+def test_tagged_fields_count_in_all_parts_of_a_request() -> None:
+    """Also in those that stand in a tagged field themselves; whoever reads them can rest between two."""
+    tags, rests = uvarint(60_000) + b"\x77\x00" * 60_000, list[None]()
+    topic = uvarint(0) + bytes(16) + tags
+    assert len(read_request(20, 6, uvarint(2) + topic + bytes(5), lambda: rests.append(None)).topics) == 1
+    assert len(rests) == 60_001
+    with pytest.raises(Malformed, match="100,000 tagged fields"):
+        read_request(20, 6, uvarint(3) + topic * 2 + bytes(5))
+    replica = bytes(12) + tags
+    within = uvarint(1) + uvarint(len(replica)) + replica
+    fetch = bytes(4 + 4 + 4 + 1 + 4 + 4) + uvarint(1) + uvarint(1) + uvarint(1)
+    assert read_request(1, 17, fetch + uvarint(1) + within).replica_state.replica_id == 0
+    with pytest.raises(Malformed, match="100,000 tagged fields"):
+        read_request(1, 17, fetch + uvarint(2) + within * 2)
 
 
 def _whole_milliseconds(moment: datetime) -> datetime:

@@ -28,7 +28,7 @@ from kio.serial import entity_writer
 from kio.static.constants import EntityType
 
 from fairlead.protocol.schema import FieldPlan, plan
-from fairlead.protocol.wire import ZERO_UUID, Malformed, Reader, check_items
+from fairlead.protocol.wire import TAGGED_FIELDS, ZERO_UUID, Malformed, Reader, check_items
 
 Fields = Mapping[str, Any]
 """An answer, or a part of one, before it is packed for a version."""
@@ -77,18 +77,23 @@ class _Items:
     """The items of a message's arrays, while it is read."""
 
     def __init__(self, pause: Pause) -> None:
-        self.counts: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
         self.pause = pause
 
-    def check(self, kind: str) -> None:
-        check_items(kind, self.counts[kind])
+    def add(self, kind: str, count: int) -> None:
+        """So many more of a kind. Raises: Malformed."""
+        self._counts[kind] += count
+        self._check(kind, self._counts[kind])
+
+    def _check(self, kind: str, count: int) -> None:
+        check_items(kind, count)
 
 
 class _AnswerItems(_Items):
     """Of an answer: a question of a few bytes may have a long one."""
 
-    def check(self, kind: str) -> None:
-        if self.counts[kind] > ANSWER_ITEMS_MAX:
+    def _check(self, kind: str, count: int) -> None:
+        if count > ANSWER_ITEMS_MAX:
             raise Malformed(f"an answer has more than {ANSWER_ITEMS_MAX:,} {kind.replace('_', ' ')}")
 
 
@@ -113,7 +118,10 @@ def _read_entity(reader: Reader, schema: Any, items: _Items) -> Any:
 
 
 def _read_tags(reader: Reader, known: Mapping[int | None, FieldPlan], values: dict[str, Any], items: _Items) -> None:
-    for _ in range(reader.uvarint()):
+    tags = reader.tags()
+    items.add(TAGGED_FIELDS, len(tags))  # also those within others, which have a reader of their own
+    for _ in tags:
+        items.pause()
         tag = reader.uvarint()
         data = reader.take(reader.uvarint())
         field = known.get(tag)
@@ -129,8 +137,7 @@ def _read_field(reader: Reader, field: FieldPlan, items: _Items) -> Any:
         if not field.nullable:
             raise Malformed(f"the array {field.name} is null")
         return None
-    items.counts[field.name] += length
-    items.check(field.name)
+    items.add(field.name, length)
     read: list[Any] = []
     for _ in range(length):
         items.pause()

@@ -17,6 +17,8 @@ _I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
 
 ZERO_UUID = bytes(16)
+TAGGED_FIELDS = "tagged_fields"
+"""The kind that tagged fields are, when items of a message are counted."""
 
 
 class Malformed(BadRequest):
@@ -39,12 +41,13 @@ def check_items(kind: str, count: int) -> None:
 class Reader:
     """Reads one message from its beginning; `flexible` chooses the compact forms of strings, bytes and arrays."""
 
-    __slots__ = ("buffer", "flexible", "position")
+    __slots__ = ("_tags_count", "buffer", "flexible", "position")
 
     def __init__(self, buffer: memoryview | bytes, flexible: bool = False, position: int = 0) -> None:
         self.buffer = memoryview(buffer)
         self.flexible = flexible
         self.position = position
+        self._tags_count = 0
 
     @property
     def remaining(self) -> int:
@@ -158,7 +161,7 @@ class Reader:
         if self.position < len(self.buffer) and self.buffer[self.position] == 0:  # none, as nearly always
             self.position += 1
             return
-        for _ in range(self.uvarint()):
+        for _ in self.tags():
             self.uvarint()
             self.take(self.uvarint())
 
@@ -167,8 +170,23 @@ class Reader:
         if not self.flexible or (self.position < len(self.buffer) and self.buffer[self.position] == 0):
             self.skip_tags()
             return False
-        tags = [(self.uvarint(), len(self.take(self.uvarint()))) for _ in range(self.uvarint())]
-        return (wanted, 0) in tags
+        found = False
+        for _ in self.tags():
+            tag, length = self.uvarint(), self.uvarint()
+            self.take(length)
+            found = found or (tag, length) == (wanted, 0)
+        return found
+
+    def tags(self) -> range:
+        """A range over the tagged fields that follow, each of two bytes at least. A message has no more of them than
+        items of a kind, in all its parts together. Raises: Malformed."""
+        count = self.uvarint()
+        if count * 2 > self.remaining:
+            raise Malformed(f"{count} tagged fields are longer than the message")
+        self._tags_count += count
+        if self._tags_count > REQUEST_ITEMS_MAX:
+            raise Malformed(f"a message has more than {REQUEST_ITEMS_MAX:,} tagged fields")
+        return range(count)
 
 
 def uvarint(value: int) -> bytes:
