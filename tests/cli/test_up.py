@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
 import sys
 
@@ -54,3 +55,38 @@ async def test_one_that_was_killed_is_started_again_at_once_one_that_gave_up_eve
     said = "".join(capsys.readouterr())
     assert re.findall(r"started again in ([0-9.]+) s", said) == waits
     assert told.heard == (["began", ended] * lives)[:-1]  # the last life is cut short
+
+
+async def test_one_that_cannot_be_started_is_tried_again_ever_later(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A machine that has no process or file left for a moment has some again later; meanwhile health says why."""
+    monkeypatch.setattr(up, "RESTART_FIRST_SECONDS", 0.01)
+    outcomes: list[OSError | int] = [OSError(errno.EMFILE, "Too many open files"), OSError(errno.ENOMEM, "None"), 1]
+    keeping = asyncio.current_task()
+    assert keeping is not None
+
+    async def run(command: list[str]) -> int:
+        if not outcomes:
+            keeping.cancel()
+            return await up.run_replicator(command)
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, OSError):
+            raise outcome
+        return outcome
+
+    told = Told()
+    with pytest.raises(asyncio.CancelledError):
+        await up.keep_replicating([sys.executable, "-c", ""], told, run)
+    said = "".join(capsys.readouterr())
+    assert re.findall(r"started again in ([0-9.]+) s", said) == ["0.01", "0.02", "0.04"]
+    assert said.count("Too many open files") == 1
+    assert told.heard == [
+        "began",
+        "it could not be started: [Errno 24] Too many open files",
+        "began",
+        "it could not be started: [Errno 12] None",
+        "began",
+        "it ended with exit code 1",
+        "began",
+    ]

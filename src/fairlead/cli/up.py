@@ -271,13 +271,23 @@ async def keep_replicating(
     while True:
         began = loop.time()
         life.began()
-        code = await run(command)
-        life.ended(f"it was killed by signal {-code}" if code < 0 else f"it ended with exit code {code}")
+        code, why = await _one_life(command, run)
+        life.ended(why)
         if code < 0 or loop.time() - began > RESTART_MAX_SECONDS:
             wait = RESTART_FIRST_SECONDS
-        log.warning(f"the replicator ended (exit code {code}); started again in {wait:g} s")
+        log.warning(f"the replicator ended ({why}); started again in {wait:g} s")
         await asyncio.sleep(wait)
         wait = min(2 * wait, RESTART_MAX_SECONDS)
+
+
+async def _one_life(command: list[str], run: Callable[[list[str]], Awaitable[int]]) -> tuple[int, str]:
+    """Its exit code and why it ended. One that cannot be started, as the machine has no process, file or memory left,
+    counts as one that gave up."""
+    try:
+        code = await run(command)
+    except OSError as error:
+        return 1, f"it could not be started: {error}"
+    return code, f"it was killed by signal {-code}" if code < 0 else f"it ended with exit code {code}"
 
 
 async def _end(child: asyncio.subprocess.Process) -> None:
