@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from fairlead.listening.addresses import check_exposure
-from fairlead.listening.http import url_of
+from fairlead.listening.http import local_url, url_of
 from fairlead.model.addresses import Address
 from fairlead.model.errors import NotAllowed
 from fairlead.server.listeners import KafkaListeners
@@ -50,6 +50,21 @@ def test_an_address_of_one_interface_is_told_as_it_is() -> None:
     """Kafka's may still be advertised as another."""
     assert listeners("10.0.0.2", None).main_address == "10.0.0.2:9092"
     assert url("10.0.0.2", SHIP) == "http://10.0.0.2:7660"
+
+
+@pytest.mark.parametrize(
+    ("bound", "called"),
+    [
+        ("0.0.0.0", "http://127.0.0.1:7660"),
+        ("::", "http://[::1]:7660"),
+        ("127.0.0.1", "http://127.0.0.1:7660"),
+        ("10.0.0.2", "http://10.0.0.2:7660"),
+        ("fd00::2", "http://[fd00::2]:7660"),
+    ],
+)
+def test_the_replicator_beside_a_server_is_not_sent_out_of_the_machine(bound: str, called: str) -> None:
+    """It says the server's secret, and the name that others are told may be another machine's, or lead nowhere here."""
+    assert local_url(cast(Any, SimpleNamespace(getsockname=lambda: (bound, 7660)))) == called
 
 
 def test_only_insecure_listens_where_others_reach_it() -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import re
 import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -55,6 +59,23 @@ async def test_one_that_was_killed_is_started_again_at_once_one_that_gave_up_eve
     said = "".join(capsys.readouterr())
     assert re.findall(r"started again in ([0-9.]+) s", said) == waits
     assert told.heard == (["began", ended] * lives)[:-1]  # the last life is cut short
+
+
+async def test_the_replicator_is_given_the_address_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others are told what is advertised."""
+    commands: list[list[str]] = []
+
+    async def keep(command: list[str], life: up.Life) -> None:
+        commands.append(command)
+
+    monkeypatch.setattr(up, "keep_replicating", keep)
+    server = SimpleNamespace(http="http://public.example:7660", local_http="http://127.0.0.1:7660", replicator=Told())
+    async with up.replicating(cast(Any, server), Path("data"), None):
+        await asyncio.sleep(0)
+    (command,) = commands
+    assert command[command.index("--server") + 1] == "http://127.0.0.1:7660"
+    assert command[command.index("--with-parent") + 1] == str(os.getpid())
+    assert "public.example" not in " ".join(command)
 
 
 async def test_one_that_cannot_be_started_is_tried_again_ever_later(

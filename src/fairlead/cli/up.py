@@ -146,7 +146,7 @@ class _Given:
                 return
             known = KnownCluster(self.name, tuple(server.cluster.urls), (server.kafka,))
             with _entered(known, settings):
-                async with _replicating(server, self.data, self.settings):
+                async with replicating(server, self.data, self.settings):
                     self._announce(server, f"cluster {self.name} is up", settings, _FIRST_STEPS)
                     yield
 
@@ -224,9 +224,9 @@ END_SECONDS = 20.0
 
 
 @asynccontextmanager
-async def _replicating(server: Server, data: Path, settings: Path | None) -> AsyncIterator[None]:
+async def replicating(server: Server, data: Path, settings: Path | None) -> AsyncIterator[None]:
     """Keep a replicator running for as long as the server does."""
-    command = _replicator_command(server.http, settings, "--data", str(data), "--with-parent", str(os.getpid()))
+    command = _replicator_command(server.local_http, settings, "--data", str(data), "--with-parent", str(os.getpid()))
     keeping = asyncio.create_task(keep_replicating(command, server.replicator))
     try:
         yield

@@ -11,7 +11,9 @@ from fairlead.model.addresses import Address
 from fairlead.model.errors import BadRequest, NotAllowed
 from fairlead.model.limits import LISTEN_BACKLOG
 
-ALL_INTERFACES: Final = frozenset({"0.0.0.0", "::"})
+LOOPBACK_OF_ALL: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""By what a listener on all interfaces is reached from its own machine."""
+ALL_INTERFACES: Final = frozenset(LOOPBACK_OF_ALL)
 
 
 def callable_host(host: str) -> str:

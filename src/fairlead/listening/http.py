@@ -9,7 +9,7 @@ from contextlib import nullcontext
 import uvicorn
 from fastapi import FastAPI
 
-from fairlead.listening.addresses import ALL_INTERFACES, callable_host
+from fairlead.listening.addresses import ALL_INTERFACES, LOOPBACK_OF_ALL, callable_host
 from fairlead.listening.protocol import GuardedProtocol
 from fairlead.model.addresses import Address
 from fairlead.model.limits import CONTROL_MESSAGE_BYTES_MAX, LISTEN_BACKLOG
@@ -72,3 +72,9 @@ def url_of(http_socket: socket.socket, address: Address, advertise: Address | No
     """What other clusters call this one by."""
     host = advertise.host if advertise is not None and address.host in ALL_INTERFACES else callable_host(address.host)
     return f"http://{Address(host, http_socket.getsockname()[1])}"
+
+
+def local_url(http_socket: socket.socket) -> str:
+    """What processes on this machine call it by, whatever others are told: what they say does not leave the machine."""
+    host, port = http_socket.getsockname()[:2]
+    return f"http://{Address(LOOPBACK_OF_ALL.get(host, host), port)}"

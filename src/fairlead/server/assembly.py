@@ -45,7 +45,7 @@ from fairlead.gateway.rest.context import RestContext
 from fairlead.gateway.takeovers.work import TAKEOVER, Takeovers
 from fairlead.listening.addresses import bind, check_exposure
 from fairlead.listening.guard import Guard, names_of
-from fairlead.listening.http import HttpListener, url_of
+from fairlead.listening.http import HttpListener, local_url, url_of
 from fairlead.model.addresses import Address, parse_address
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.names import check_cluster_name
@@ -101,6 +101,8 @@ class Server:
     listeners: KafkaListeners
     replicator: ReplicatorLife
     """Told by whoever starts the replicator."""
+    local_http: str
+    """URL of the HTTP listener for processes on this machine."""
 
     @property
     def kafka(self) -> str:
@@ -109,7 +111,7 @@ class Server:
 
     @property
     def http(self) -> str:
-        """URL of the HTTP listener."""
+        """URL of the HTTP listener, as others are told."""
         return self.cluster.urls[0]
 
 
@@ -149,6 +151,7 @@ async def start(options: ServerOptions, started: AsyncExitStack) -> Server:
     kafka_sockets = _bound(kafka_address, "Kafka", started)
     cluster = await _open_cluster(options, started)
     cluster.urls = (url_of(http_socket, http_address, options.advertise),)
+    local_http = local_url(http_socket)
     kafka = KafkaServer(cluster, advertise=options.advertise)
     listeners = KafkaListeners(kafka, cluster, kafka_address, options.advertise)
     started.push_async_callback(listeners.close)
@@ -161,7 +164,7 @@ async def start(options: ServerOptions, started: AsyncExitStack) -> Server:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
-    return Server(cluster, listeners, links.replicator)
+    return Server(cluster, listeners, links.replicator, local_http)
 
 
 def _bound(address: Address, what: str, started: AsyncExitStack) -> list[socket.socket]:
