@@ -8,7 +8,7 @@ CASE ?=
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo demo-failover demo-mirror demo-plants demo-shipping test test-alone test-with-others test-fast test-fast-one-half test-fast-other-half check \
+.PHONY: help setup java demo demo-failover demo-mirror demo-plants demo-shipping test test-alone test-with-clients test-with-kills test-fast test-fast-one-half test-fast-other-half check \
 	format simulate crash soak format-fixture interop bench bench-quick clean
 
 help: ## every target
@@ -43,17 +43,21 @@ demo-shipping: setup java ## ducks from Tokyo to London and Sydney: five offices
 
 test: setup java ## sets up what the tests need and runs them all; PYTEST_ARGS="-k name" some
 	scripts/interop-setup
-	@$(MAKE) --no-print-directory --jobs 2 test-alone test-with-others
+	@$(MAKE) --no-print-directory --jobs 3 test-alone test-with-clients test-with-kills
 
-# What computes in one process, and what mostly waits for other processes, side by side. Both are shown as they go on.
-# Who computes yields: clients and servers of the others have time limits. A test that hangs fails, by its name.
+# What computes in one process, and what mostly waits for other processes, side by side: those with clients that we did
+# not write, and those with Spark or kills. All are shown as they go on. Who computes yields: clients and servers of the
+# others have time limits. A test that hangs fails, by its name.
 HUNG := --timeout 300 --session-timeout 3600
 ALONE := not spark and not interop and not crash
 test-alone: setup
 	nice $(BIN)/python -m pytest -m "$(ALONE)" $(HUNG) $(PYTEST_ARGS) || test $$? -eq 5 # none of them was chosen
 
-test-with-others: setup
-	$(BIN)/python -m pytest -m "not ($(ALONE))" $(HUNG) $(PYTEST_ARGS) || test $$? -eq 5
+test-with-clients: setup
+	$(BIN)/python -m pytest -m interop $(HUNG) $(PYTEST_ARGS) || test $$? -eq 5
+
+test-with-kills: setup
+	$(BIN)/python -m pytest -m "(spark or crash) and not interop" $(HUNG) $(PYTEST_ARGS) || test $$? -eq 5
 
 test-fast: setup ## the tests without Spark, foreign clients and kills, on two cores in two minutes
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-fast-one-half test-fast-other-half
