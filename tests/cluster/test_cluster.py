@@ -26,7 +26,7 @@ from fairlead.model.errors import (
     StorageFull,
     UnknownStream,
 )
-from fairlead.model.names import StreamPath
+from fairlead.model.names import GROUP_ID_BYTES_MAX, StreamPath
 from fairlead.storage.interface import Storage
 from fairlead.storage.memory import Fault, MemoryStorage
 from fairlead.storage.names import stream_prefix
@@ -303,6 +303,16 @@ async def test_cursors_of_a_group_are_deleted_by_choice(open_cluster: Open) -> N
     assert await stream.delete_cursors("g", "a") == 1
     assert await stream.delete_cursors("g") == 2
     assert len(list(stream.cursors())) == 4
+
+
+async def test_a_group_may_have_as_long_a_name_as_can_be_joined(open_cluster: Open) -> None:
+    """Its commits are rows whose fields have limits of their own."""
+    cluster = await open_cluster("sanfrancisco")
+    stream = await cluster.create_stream("/ships", StreamSettings())
+    await stream.create_topic("a")
+    group = "g" * GROUP_ID_BYTES_MAX
+    assert await stream.commit_cursors(group, [CommittedOffset("a", 0, 1)]) == [None]
+    assert [name for name, *_ in stream.cursors()] == [group]
 
 
 async def test_a_commit_for_an_unknown_topic_says_so_and_the_others_are_kept(open_cluster: Open) -> None:

@@ -23,6 +23,7 @@ from fairlead.streamlog.ranges import (
     Counter,
     Epoch,
     GlobalPath,
+    GroupId,
     Millis,
     Name,
     Offset,
@@ -146,7 +147,7 @@ class CursorPayload:
     """Payload of a COMMITTED or CURSOR row; topic and partition are in the row. `offset` None: the cursor is deleted.
     What the fields say: see `cursors.Cursor`."""
 
-    group: Name
+    group: GroupId
     offset: CursorOffset | None
     leader_epoch: LeaderEpoch
     metadata: Metadata

@@ -14,7 +14,7 @@ from annotated_types import Ge, Le, MaxLen
 
 from fairlead.model.errors import CorruptBatch
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX, SHARDS_PER_STREAM_MAX
-from fairlead.model.names import NAME_SHOWN_MAX, SLICES
+from fairlead.model.names import GROUP_ID_BYTES_MAX, NAME_SHOWN_MAX, SLICES
 
 OFFSET_MAX: Final = 2**62 - 1
 """The log of no partition ends beyond it. Columns have 64 bits; the rest is room to compute with."""
@@ -49,6 +49,7 @@ Counter = Annotated[int, Ge(0), Le(COUNTER_MAX)]
 Millis = Annotated[int, Ge(0), Le(2**62 - 1)]
 """Milliseconds since 1970."""
 Name = Annotated[str, MaxLen(NAME_LENGTH_MAX)]
+GroupId = Annotated[str, MaxLen(GROUP_ID_BYTES_MAX)]
 GlobalPath = Annotated[str, MaxLen(GLOBAL_PATH_LENGTH_MAX)]
 
 

@@ -23,7 +23,7 @@ from fairlead.model.limits import OFFSET_METADATA_BYTES_MAX
 from fairlead.model.names import GROUP_ID_BYTES_MAX
 from fairlead.streamlog.cursors import Cursor
 from fairlead.streamlog.payloads import StatePayload
-from fairlead.streamlog.ranges import COUNTER_MAX, EPOCH_MAX, NAME_LENGTH_MAX, OFFSET_MAX
+from fairlead.streamlog.ranges import COUNTER_MAX, EPOCH_MAX, OFFSET_MAX
 from fairlead.streamlog.requests.cursors import put_published
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.state.shard_state import ShardState
@@ -86,7 +86,6 @@ def _is_possible(group: str, place: TopicPartition, at: OffsetAndEpoch, topic: T
         and 0 <= at.offset <= OFFSET_MAX
         and at.epoch <= EPOCH_MAX
         and 1 <= len(group.encode()) <= GROUP_ID_BYTES_MAX
-        and len(group) <= NAME_LENGTH_MAX
         and len(at.metadata.encode()) <= OFFSET_METADATA_BYTES_MAX
     )
 
