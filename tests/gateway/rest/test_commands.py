@@ -310,6 +310,23 @@ async def test_every_option_of_a_link_can_be_changed(desk: Desk) -> None:
         await desk.post("stream/replica/edit", path="/s", replica="/r", forward="some")
 
 
+async def test_a_link_does_not_move_where_another_option_is_refused(desk: Desk) -> None:
+    """A command is done whole or not at all."""
+    for path in ("/s", "/r", "/r2"):
+        await desk.post("stream/create", path=path)
+    for path in ("/r", "/r2"):
+        await desk.post("stream/upstream/add", path=path, upstream="/s")
+    await desk.post("stream/replica/add", path="/s", replica="/r", paused=True)
+    before = desk.cluster.links.all()
+    for wrong in ({"topics": "a("}, {"forward": "some"}, {"prefix": "a/"}, {"cursors": "a("}):
+        with pytest.raises((errors.InvalidValue, errors.InvalidName)):
+            await desk.post("stream/replica/edit", path="/s", replica="/r", newreplica="/r2", **wrong)
+        assert desk.cluster.links.all() == before
+    await desk.post("stream/replica/edit", path="/s", replica="/r", newreplica="/r2", topics="a")
+    (link,) = desk.cluster.links.all()
+    assert (link.replica_path.path, link.topics) == ("/r2", "a")
+
+
 async def test_cluster_info_says_where_and_how_much(desk: Desk) -> None:
     """What `fairlead status` shows."""
     (row,) = await desk.get("cluster/info")

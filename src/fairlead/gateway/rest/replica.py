@@ -113,6 +113,7 @@ async def edit(context: RestContext, given: Given) -> Rows:
     path, replica, target = context.local(given["path"]), given["replica"], given["newreplica"]
     options = _options(given)
     if target is not None:
+        context.links.check_options(path, replica, **options)  # before anything is done
         await context.links.move_replica(path, replica, target, context.urls(given, target))
     if options:
         await context.links.edit_replica(path, replica if target is None else target, **options)

@@ -233,8 +233,7 @@ class LinkCommands:
         Raises:
             UnknownStream, NotFound, InvalidValue.
         """
-        record = self._naming.find(path, replica)
-        replace(record, **options)  # refuses what cannot be
+        record = self.check_options(path, replica, **options)
         to = _filter_after(record, options)
         others = {name: value for name, value in options.items() if name not in FILTERS}
         if (record.forward, others.get("forward")) == ("own", "all"):
@@ -247,6 +246,16 @@ class LinkCommands:
             await self._cluster.links.change(partial(side_copies.let_out, link=record.id, to=to))
         else:
             await self._widenings.begin(record, to)
+
+    def check_options(self, path: str, replica: StreamPath, **options: Any) -> LinkRecord:
+        """The link, if `options`, fields of its record, can be what is given.
+
+        Raises:
+            UnknownStream, NotFound, InvalidValue.
+        """
+        record = self._naming.find(path, replica)
+        replace(record, **options)  # refuses what cannot be
+        return record
 
     async def move_replica(self, path: str, replica: StreamPath, to: StreamPath, urls: Sequence[str] = ()) -> None:
         """The replica is found at another path or at other addresses now; the link goes on with it where it stands.
