@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from fairlead.client.address_book import AddressBook, KnownCluster, default_file
 from fairlead.model.errors import InvalidValue, NotFound, UnknownCluster
 
+NAMELESS = 2_000_000_123
+"""A user that no machine knows."""
 SF = KnownCluster("sanfrancisco", ("http://127.0.0.1:7660",), ("127.0.0.1:9092",))
 NY = KnownCluster("new.york", ("http://127.0.0.1:7661", "http://[::1]:7661"))
 
@@ -75,6 +78,15 @@ def test_the_file_is_where_the_variables_say(tmp_path: Path) -> None:
     assert default_file({"FAIRLEAD_CLUSTERS": "/x/c.toml"}) == Path("/x/c.toml")
     assert default_file({"XDG_CONFIG_HOME": "/x"}) == Path("/x/fairlead/clusters.toml")
     assert default_file({}).parts[-3:] == (".config", "fairlead", "clusters.toml")
+
+
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container runs as a number that nobody has named."""
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: NAMELESS)
+    with pytest.raises(InvalidValue, match="FAIRLEAD_CLUSTERS"):
+        default_file({})
+    assert default_file({"FAIRLEAD_CLUSTERS": "/x/c.toml"}) == Path("/x/c.toml")
 
 
 def test_what_was_entered_for_a_time_is_taken_back_unless_it_was_changed(tmp_path: Path) -> None:

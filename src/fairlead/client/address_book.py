@@ -128,12 +128,21 @@ class AddressBook:
 
 
 def default_file(variables: Mapping[str, str]) -> Path:
-    """Where the address book is: `FAIRLEAD_CLUSTERS`, else in the user's configuration folder."""
+    """Where the address book is: `FAIRLEAD_CLUSTERS`, else in the user's configuration folder.
+
+    Raises:
+        InvalidValue: neither is said, and the user has no home.
+    """
     named = variables.get("FAIRLEAD_CLUSTERS")
     if named:
         return Path(named)
     folder = variables.get("XDG_CONFIG_HOME")
-    return (Path(folder) if folder else Path.home() / ".config") / "fairlead" / "clusters.toml"
+    try:
+        return (Path(folder) if folder else Path.home() / ".config") / "fairlead" / "clusters.toml"
+    except RuntimeError as error:
+        raise InvalidValue(
+            "this user has no home directory for the address book of clusters; set FAIRLEAD_CLUSTERS to a file"
+        ) from error
 
 
 def _parsed(name: str, entry: Mapping[str, Any]) -> KnownCluster:

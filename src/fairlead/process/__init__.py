@@ -1,2 +1,2 @@
 """What a process of Fairlead asks of its machine: log lines, Ctrl-C, memory, open files, children, its parent's end,
-the secret of a server's start."""
+its user, the secret of a server's start."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import getpass
 import os
 import signal
 import socket
@@ -52,6 +51,7 @@ from fairlead.model.names import check_cluster_name
 from fairlead.model.settings import Settings
 from fairlead.process import control_secret
 from fairlead.process.open_files import leave_room
+from fairlead.process.user import user_name
 from fairlead.server.listeners import KafkaListeners
 from fairlead.server.memory import keep_small
 from fairlead.storage import identity, names
@@ -251,7 +251,7 @@ async def _start_http(
         jobs=jobs,
         recoveries=recoveries,
         listeners=listeners,
-        user=getpass.getuser(),
+        user=user_name(),
         started_ms=cluster.clock.monotonic_ms(),
     )
     if found := holds(context):
