@@ -36,7 +36,7 @@ from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.merging.garbage import unreferenced
 from fairlead.streamlog.objects import format, opening, short
 from fairlead.streamlog.objects import manifest as manifests
-from fairlead.streamlog.payloads import TopicDeletedPayload, TopicPayload
+from fairlead.streamlog.payloads import TopicDeletedPayload, TopicPayload, TruncatePayload
 from fairlead.streamlog.reading import lasting
 from fairlead.streamlog.reading.located import together
 from fairlead.streamlog.rows import Kind, Row
@@ -388,6 +388,43 @@ def test_a_commit_that_does_not_follow_is_damage() -> None:
         row = batch_row(number, offset, commit=log.announced.end, previous_end=previous_end)
         storage.put_if_absent(name, format.encode([row], name=name, epoch_id=log.epoch.id))
         assert "partition 0 ends at offset 1 before row 0" in str(opened(storage, A).health.stopped)
+
+
+CUT = payloads.encode(TruncatePayload("takeover", 9, None, ()))
+"""Of a TRUNCATE row."""
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_damage"),
+    [
+        ([batch_row(offset=5), control_row(Kind.TRUNCATE, CUT, base_offset=1, previous_end=6, row=1)], False),
+        ([batch_row(offset=5), control_row(Kind.TRUNCATE, CUT, base_offset=2, previous_end=6, row=1)], True),
+        ([batch_row(offset=5), control_row(Kind.TRUNCATE, CUT, previous_end=6, row=1)], True),
+        ([control_row(Kind.TRUNCATE, CUT, base_offset=0, previous_end=1), batch_row(offset=5, row=1)], True),
+        (
+            [batch_row(offset=5, partition=1), control_row(Kind.TRUNCATE, CUT, base_offset=0, previous_end=1, row=1)],
+            True,
+        ),
+        (
+            [
+                batch_row(offset=1, previous_end=0),
+                control_row(Kind.TRUNCATE, CUT, base_offset=0, previous_end=2, row=1),
+            ],
+            True,
+        ),
+    ],
+)
+def test_a_merge_may_drop_rows_whose_cut_comes_later(rows: list[Row], is_damage: bool) -> None:
+    """What is missing must stand at the cut's offset or above, in the cut's partition, and before the cut."""
+    storage = MemoryStorage()
+    log = opened(storage, A)
+    number = made(log, partitions=2).number
+    produced(log, number, b"1")
+    commit = log.announced.end
+    name = names.commit("x", log.epoch.number, commit)
+    rows = [row._replace(topic=number, commit=commit) for row in rows]
+    storage.put_if_absent(name, format.encode(rows, name=name, epoch_id=log.epoch.id))
+    assert (opened(storage, A).health.stopped is not None) == is_damage
 
 
 def test_a_merge_may_drop_rows_of_a_topic_whose_deletion_comes_later() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import count
 
@@ -22,19 +23,23 @@ from tests.streamlog.world import (
 )
 
 from fairlead.model.settings import Settings
+from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog import payloads
+from fairlead.streamlog.fsck import check_all
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.merging.job import MergeResult
 from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.reading.slices import read_partition, read_slices
 from fairlead.streamlog.requests.cuts import cut, end_keep
-from fairlead.streamlog.requests.topics import set_configs
+from fairlead.streamlog.requests.topics import delete_topic, set_configs
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.writing.topic_expiry import expire
 from fairlead.streamlog.writing.writer import ShardLog
 
 K = b"k" * 16
 QUICK = Settings(merge_commits_min=1, merge_idle_seconds=0.01, delete_grace_seconds=0, topic_expiry_interval_seconds=1)
+LAZY = Settings(topic_expiry_interval_seconds=1)
+"""Few commits wait for ten minutes before they are merged."""
 SEEDS = count(1)
 
 
@@ -250,3 +255,86 @@ def test_what_had_expired_before_a_cut_is_not_expired_after_it() -> None:
     merged(log)
     assert values_at(log, number) == {0: b"newest"}
     assert values_at(opened(log.announced.storage, settings=QUICK), number) == {0: b"newest"}
+
+
+def _of_eight_runs(log: ShardLog, number: int) -> int:
+    for _ in range(8):
+        produced(log, number, b"dead")
+        result = done(log)
+        assert result is not None
+        installed(log, result)
+    return 0
+
+
+def _expired(log: ShardLog, number: int) -> int:
+    produced(log, number, *[b"dead"] * 8)
+    merged(log)
+    return 11 * DAY_MS
+
+
+def _half_dead(log: ShardLog, number: int) -> int:
+    other = made(log, "other").number
+    committed(log, lambda draft: set_configs(draft, "other", {"retention.ms": "1000"}))
+    produced(log, number, *[b"dead"] * 8)
+    produced(log, other, b"x" * 9000)
+    merged(log)
+    return 0
+
+
+def _of_a_deleted_topic(log: ShardLog, number: int) -> int:
+    other = made(log, "other").number
+    produced(log, number, *[b"dead"] * 8)
+    produced(log, other, b"x" * 9000)
+    merged(log)
+    committed(log, lambda draft: delete_topic(draft, "other"))
+    merged(log)
+    return 700_000
+
+
+def _expired_by_topics(log: ShardLog, clock: FakeClock) -> None:
+    """Twice: what was found is written, and then known to be on disk still."""
+    for _ in range(2):
+        clock.pass_ms(5000)
+        expiry = log.upkeep.begin_topic_expiry()
+        if expiry is not None:
+            found = log.upkeep.topics.find(expiry)
+            committed(log, partial(expire, found=found, cut_count=log.upkeep.topics.cut_count))
+
+
+@pytest.mark.parametrize("checkpoint", [True, False])
+@pytest.mark.parametrize("fill", [_of_eight_runs, _expired, _half_dead, _of_a_deleted_topic])
+def test_dead_rows_may_be_gone_before_their_cut_is_merged(
+    fill: Callable[[ShardLog, int], int], checkpoint: bool
+) -> None:
+    """A merge of old runs drops them while the TRUNCATE row, and a dead batch before it, wait in the tail: neither
+    follows what is left then, and all the same nothing is missing. Nor is it after a second, lower cut."""
+    clock = FakeClock()
+    log, number = of(clock)
+    produced(log, number, b"alive")
+    merged(log)
+    wait_ms = fill(log, number)
+    log = opened(log.announced.storage, clock=clock, seed=2, settings=LAZY)
+    log.upkeep.set_retention(10 * DAY_MS)
+    clock.pass_ms(wait_ms)
+    end = log.announced.state.partition(number, 0).end
+    produced(log, number, b"dead")
+    cut_at(log, number, 2 if end > 2 else 1)
+    produced(log, number, b"dead too")
+    cut_at(log, number, 1)
+    produced(log, number, b"one")
+    _expired_by_topics(log, clock)
+    job = log.upkeep.plan()
+    assert job is not None
+    assert not job.commits
+    merged(log)
+    assert len(batches(log, number)) == 4 - (fill is _expired)  # one in a segment at most, three in the tail
+    storage = log.announced.storage
+    assert isinstance(storage, MemoryStorage)
+    assert check_all(storage) == []
+    if not checkpoint:
+        storage.replace({name: data for name, data in storage.snapshot().items() if "/checkpoint/" not in name})
+    again = opened(storage, clock=clock, seed=3, settings=LAZY)
+    assert again.health.stopped is None
+    assert tables(again) == tables(log)
+    assert values_at(again, number)[1] == b"one"
+    produced(again, number, b"two")

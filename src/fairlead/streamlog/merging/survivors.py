@@ -4,6 +4,7 @@ In: rows of a run [first, end), the cut-off of expiry, topics that are deleted o
 are deleted. Out: the record batches that stay, sorted by (slice, topic, partition, base_offset), and the control rows,
 with a `start` row for each partition that lost records. Always true: replaying what stays gives the state that
 replaying everything gave, except that expired and deleted records are gone; a row keeps its commit and its place in it.
+What a cut made dead goes before the cut's own row is merged: until that is replayed, the partition ends lower.
 
 Why each rule: `docs/formats/stream-log.md`, merging; cases F5 and F8.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from fairlead.model.errors import CorruptBatch, Damaged
 from fairlead.storage.interface import Storage
@@ -10,12 +11,24 @@ from fairlead.streamlog.objects import checkpoint, format
 from fairlead.streamlog.objects.manifest import Manifest
 from fairlead.streamlog.reading import lasting
 from fairlead.streamlog.reading.index import Tail, live_of
-from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.rows import NO_OFFSET, Kind, Row
 from fairlead.streamlog.state import effects, snapshot
 from fairlead.streamlog.state.shard_state import ShardState
+from fairlead.streamlog.values import PartitionKey
 
 _OF_PARTITION = (Kind.BATCH, Kind.START, Kind.TRUNCATE)
 """Kinds of rows that say where their partition ended before them."""
+
+
+class _Jump(NamedTuple):
+    """The first row of a partition that does not follow the one before it."""
+
+    end: int
+    """Where the partition ended before the row, if it lacks what the row says came before; else `NO_OFFSET`."""
+    damage: Damaged
+
+
+_Jumps = dict[PartitionKey, _Jump]
 
 
 def recover(
@@ -36,7 +49,7 @@ def recover(
         why = f"stands before commit {from_commit:,}, but the log ends at {end:,}: commits are missing"
         raise Damaged(manifest.checkpoint.name if manifest.checkpoint else manifest.prefix, why)
     merged_end = manifest.merged_end
-    jumps: dict[int, Damaged] = {}
+    jumps: _Jumps = {}
     merged = [item for item in manifest.objects(from_commit, end) if item.segment]
     try:
         lasting.replay_segments(storage, state, merged, from_commit, damages.append)
@@ -52,7 +65,7 @@ def recover(
         if commit >= from_commit:
             _replay(state, rows, name, {} if damages else jumps)
         tail.add(commit, rows, live_of(rows))
-    damages += [damage for number, damage in jumps.items() if state.topic(number) is not None]
+    damages += [jump.damage for (number, _), jump in jumps.items() if state.topic(number) is not None]
     return state, end
 
 
@@ -76,27 +89,36 @@ def _from_checkpoint(storage: Storage, manifest: Manifest, stream_id: bytes) -> 
     return ShardState(stream_id), manifest.begin
 
 
-def _replay(state: ShardState, rows: Sequence[Row], name: str, jumps: dict[int, Damaged]) -> None:
-    """`jumps` takes in the first row of each topic that does not follow the one before it, or is of a partition that
-    the topic does not have. That is damage unless a later row deletes the topic: a merge may have dropped the rows
-    before it already, and not the one that made the topic."""
+def _replay(state: ShardState, rows: Sequence[Row], name: str, jumps: _Jumps) -> None:
+    """`jumps` takes in the first row of each partition that does not follow the one before it, or is of a partition
+    that its topic does not have. That is damage unless a later row deletes the topic, or cuts the partition where it
+    ended or below: a merge may have dropped the rows in between already, and not the one that made the topic."""
     for row in rows:
-        if row.topic not in jumps and (why := _jump(state, row)):
-            jumps[row.topic] = Damaged(name, why)
+        key = row.topic, row.partition
+        if key not in jumps and (jump := _jump(state, row, name)):
+            jumps[key] = jump
+        if key in jumps and _explains(row, jumps[key]):
+            del jumps[key]
         try:
             effects.replay(state, row)
         except effects.LacksPartition as error:
-            jumps.setdefault(row.topic, Damaged(name, str(error)))
+            jumps.setdefault(key, _Jump(NO_OFFSET, Damaged(name, str(error))))
         except CorruptBatch as error:
             raise Damaged(name, str(error)) from error
 
 
-def _jump(state: ShardState, row: Row) -> str:
-    """Why a row does not follow the one before it in its partition; empty if it does."""
+def _jump(state: ShardState, row: Row, name: str) -> _Jump | None:
+    """How a row does not follow the one before it in its partition; None if it does."""
     if row.kind not in _OF_PARTITION or state.topic_table.slot_of(row.topic, row.partition) < 0:
-        return ""
+        return None
     end = state.partition(row.topic, row.partition).end
     if row.previous_end == end:
-        return ""
+        return None
     where = f"topic number {row.topic}, partition {row.partition}"
-    return f"{where} ends at offset {end:,} before row {row.row}, which says {row.previous_end:,}"
+    why = f"{where} ends at offset {end:,} before row {row.row}, which says {row.previous_end:,}"
+    return _Jump(NO_OFFSET if end > row.previous_end else end, Damaged(name, why))
+
+
+def _explains(row: Row, jump: _Jump) -> bool:
+    """Whether the row is a cut that made dead all that may be missing before the jump."""
+    return row.kind == Kind.TRUNCATE and NO_OFFSET < row.base_offset <= jump.end
