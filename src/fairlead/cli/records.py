@@ -13,6 +13,7 @@ import typer
 
 from fairlead.cli.calls import chosen_cluster
 from fairlead.cli.cluster import ask_info
+from fairlead.cli.output import print_error
 from fairlead.model.errors import BadRequest, InvalidValue, TryAgain, UnknownTopic
 from fairlead.model.names import check_topic_name, parse_stream_path, split_topic
 from fairlead.process.interrupts import INTERRUPTED, ending_at_once
@@ -60,7 +61,7 @@ def produce(
         _send(client, full, own if own is not None else key, value, headers, partition, failures)
         if failures:
             break
-    left = client.flush(WAIT_SECONDS)
+    left = _flush(client, failures)
     if failures:
         raise _client_error(failures[0], full)
     if left:
@@ -99,7 +100,9 @@ def consume(
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None  # the usual end of what follows a topic: nothing to say
     finally:
-        reader.close()
+        committed = reader.close()
+    if not committed:
+        raise typer.Exit(1)
 
 
 def _resolve(name: str | None, topic: str | None, path: str | None, cluster: str | None) -> tuple[KnownCluster, str]:
@@ -158,7 +161,9 @@ def _send(
     partition: int,
     failures: list[Any],
 ) -> None:
-    """Queue one record; while the queue is full, wait for acknowledgements."""
+    """Queue one record; while the queue is full, wait for acknowledgements. What the client refuses by itself, as too
+    large for instance, is a failure like what the server refuses."""
+    from confluent_kafka import KafkaException
 
     def delivered(error: Any, _message: Any) -> None:
         if error is not None:
@@ -171,8 +176,21 @@ def _send(
         except BufferError:
             client.poll(POLL_SECONDS)
             continue
+        except KafkaException as error:
+            failures.append(error.args[0])
         client.poll(0)
         return
+
+
+def _flush(client: Any, failures: list[Any]) -> int:
+    """Wait while acknowledgements come, however slowly; answers how many records are left when none has come for a
+    while, or one was refused."""
+    left = len(client)
+    while left:
+        before, left = left, client.flush(WAIT_SECONDS)
+        if failures or left >= before:
+            break
+    return left
 
 
 # ---------------------------------------------------------------- consuming
@@ -242,11 +260,28 @@ class _TopicReader:
             self._consumer.store_offsets(message)
             self._stored = True
 
-    def close(self) -> None:
-        """Commit what is done, and end."""
-        if self._stored:
-            self._consumer.commit(asynchronous=False)
-        self._consumer.close()
+    def close(self) -> bool:
+        """Commit what is done, and end; whether it is committed. If it is not, that is said here: why the reading ended
+        may have to be said too."""
+        try:
+            refused = self._commit() if self._stored else None
+        finally:
+            self._consumer.close()
+        if refused is not None:
+            print_error(
+                f"group {self._group} has not committed the last records: {refused.str()}; they will be seen again"
+            )
+        return refused is None
+
+    def _commit(self) -> Any:
+        """Answers the error, if there is one. That nothing is left to commit is none: it is done by itself at times."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        try:
+            committed = self._consumer.commit(asynchronous=False)
+        except KafkaException as error:
+            return None if error.args[0].code() == KafkaError._NO_OFFSET else error.args[0]
+        return next((each.error for each in committed if each.error is not None), None)
 
     def _partitions(self) -> list[int]:
         from confluent_kafka import KafkaException
@@ -260,13 +295,18 @@ class _TopicReader:
         return sorted(metadata.partitions)
 
     def _positions(self, partitions: Iterable[int]) -> list[Any]:
-        from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
+        from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException, TopicPartition
 
         if self._group is None:
             offset = OFFSET_BEGINNING if self._start == "earliest" else OFFSET_END
             return [TopicPartition(self._topic, number, offset) for number in partitions]
         wanted = [TopicPartition(self._topic, number) for number in partitions]
-        found = self._consumer.committed(wanted, WAIT_SECONDS)
+        try:
+            found = self._consumer.committed(wanted, WAIT_SECONDS)
+        except KafkaException as error:
+            raise TryAgain(
+                f"{self._bootstrap} does not say what group {self._group} has committed: {error.args[0].str()}"
+            ) from error
         return [TopicPartition(p.topic, p.partition, p.offset if p.offset >= 0 else OFFSET_BEGINNING) for p in found]
 
 

@@ -1,0 +1,180 @@
+"""`fairlead produce` and `consume` with a Kafka client that behaves as it does on a thin line, or with no server."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import confluent_kafka
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from tests.cli.desk import CommandLine
+
+CLUSTER = '[clusters.here]\nhttp = ["http://127.0.0.1:1"]\nkafka = ["127.0.0.1:1"]\n'
+
+
+@pytest.fixture
+def known(empty: CommandLine, tmp_path: Path) -> CommandLine:
+    """A command line that knows a cluster; nobody is there."""
+    (tmp_path / "clusters.toml").write_text(CLUSTER)
+    return empty
+
+
+class Producer:
+    """What it takes is acknowledged in the steps of `left`, one a flush; then no more of it."""
+
+    left: Sequence[int] = ()
+    refuses: KafkaException | None = None
+    made: list[Producer]
+
+    def __init__(self, _settings: Any) -> None:
+        self.purged = False
+        self._waiting = 0
+        self._steps = list(self.left)
+        self.made.append(self)
+
+    def __len__(self) -> int:
+        return self._waiting
+
+    def produce(self, *_given: Any, **_more: Any) -> None:
+        if self.refuses is not None:
+            raise self.refuses
+        self._waiting += 1
+
+    def poll(self, _seconds: float) -> None:
+        pass
+
+    def flush(self, _seconds: float) -> int:
+        if self._steps:
+            self._waiting = self._steps.pop(0)
+        return self._waiting
+
+    def purge(self) -> None:
+        self.purged = True
+
+    def list_topics(self, topic: str, _seconds: float) -> Any:
+        return SimpleNamespace(topics={topic: SimpleNamespace(error=None)})
+
+
+@pytest.fixture
+def producer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., type[Producer]]:
+    """The client that `produce` gets, and four lines for it."""
+
+    def made(left: Sequence[int], refuses: KafkaException | None = None) -> type[Producer]:
+        kind = type("Producer", (Producer,), {"left": left, "refuses": refuses, "made": []})
+        monkeypatch.setattr(confluent_kafka, "Producer", kind)
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"one\ntwo\nthree\nfour\n")))
+        return kind
+
+    return made
+
+
+def test_what_is_acknowledged_slowly_is_waited_for(known: CommandLine, producer: Callable[..., type[Producer]]) -> None:
+    """A thin line takes minutes for what a pipe hands over at once."""
+    kind = producer([3, 2, 1, 0])
+    known.ok("produce t")
+    assert [each.purged for each in kind.made] == [False]
+
+
+def test_what_is_acknowledged_no_more_is_given_up(known: CommandLine, producer: Callable[..., type[Producer]]) -> None:
+    """And counted."""
+    kind = producer([3, 2, 2, 1, 0])
+    known.refused("produce t", "2 records were not acknowledged by 127.0.0.1:1; is it running?")
+    assert [each.purged for each in kind.made] == [True]
+
+
+def test_a_record_that_the_client_refuses_is_told(known: CommandLine, producer: Callable[..., type[Producer]]) -> None:
+    """It is too large, or for a partition that is not there, as the client knows by itself."""
+    error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+    producer([], KafkaException(error))
+    known.refused("produce t", f"topic t: {error.str()}")
+
+
+class Consumer:
+    """Has one record, then waits until somebody presses Ctrl-C."""
+
+    commits: KafkaException | None = None
+    committing: KafkaException | None = None
+    closed: list[bool]
+
+    def __init__(self, _settings: Any) -> None:
+        self._records = [record()]
+
+    def list_topics(self, topic: str, _seconds: float) -> Any:
+        return SimpleNamespace(topics={topic: SimpleNamespace(error=None, partitions={0: None})})
+
+    def committed(self, wanted: list[Any], _seconds: float) -> list[Any]:
+        if self.committing is not None:
+            raise self.committing
+        return wanted
+
+    def assign(self, _partitions: list[Any]) -> None:
+        pass
+
+    def poll(self, _seconds: float) -> Any:
+        if self._records:
+            return self._records.pop()
+        raise KeyboardInterrupt
+
+    def store_offsets(self, _message: Any) -> None:
+        pass
+
+    def commit(self, *, asynchronous: bool) -> list[Any]:
+        assert not asynchronous
+        if self.commits is not None:
+            raise self.commits
+        return []
+
+    def close(self) -> None:
+        self.closed.append(True)
+
+
+def record() -> Any:
+    """One, as librdkafka hands it over."""
+    return SimpleNamespace(error=lambda: None, value=lambda: b"one")
+
+
+@pytest.fixture
+def consumer(monkeypatch: pytest.MonkeyPatch) -> type[Consumer]:
+    """The client that `consume` gets."""
+    kind = type("Consumer", (Consumer,), {"closed": []})
+    monkeypatch.setattr(confluent_kafka, "Consumer", kind)
+    return kind
+
+
+def refusal(code: int) -> KafkaException:
+    """An error of librdkafka's."""
+    return KafkaException(KafkaError(code))
+
+
+def test_what_was_committed_by_itself_needs_no_commit_at_the_end(known: CommandLine, consumer: type[Consumer]) -> None:
+    """Five idle seconds are enough for that."""
+    consumer.commits = refusal(KafkaError._NO_OFFSET)  # noqa: SLF001 - its public name
+    done = known("consume t --group g --follow")
+    assert (done.code, done.out, done.err) == (130, "one\n", "")
+    assert consumer.closed == [True]
+
+
+@pytest.mark.parametrize(("options", "code"), [("--follow", 130), ("--max-records 1", 1)])
+def test_a_commit_that_fails_at_the_end_is_told(
+    known: CommandLine, consumer: type[Consumer], options: str, code: int
+) -> None:
+    """Who goes on with the group sees the records again."""
+    consumer.commits = refusal(KafkaError._TRANSPORT)  # noqa: SLF001 - its public name
+    done = known(f"consume t --group g {options}")
+    assert (done.code, done.out, done.err.count("\n")) == (code, "one\n", 1)
+    assert "group g has not committed" in done.err
+    assert "seen again" in done.err
+    assert consumer.closed == [True]
+
+
+def test_a_group_whose_offsets_cannot_be_read_is_told(known: CommandLine, consumer: type[Consumer]) -> None:
+    """The server went between two calls."""
+    consumer.committing = refusal(KafkaError._TIMED_OUT)  # noqa: SLF001 - its public name
+    known.refused("consume t --group g", "what group g has committed")
+    assert consumer.closed == [True]
