@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.streamlog.world import (
@@ -25,6 +27,7 @@ from fairlead.protocol.batch import build_batch, read_header
 from fairlead.protocol.records import Record
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.payloads import StartPayload
+from fairlead.streamlog.requests.cuts import cut
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.writing.writer import ShardLog
 
@@ -68,6 +71,37 @@ def gap(log: ShardLog, number: int, end: int) -> None:
     start = log.announced.state.partition(number, 0).end
     payload = StartPayload("ttl", end, ((0, 0),), gap_from=start)
     committed(log, lambda d: d.add_control(Kind.START, payload, number=number, partition=0, base_offset=end))
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize(("cut_to", "expected"), [(None, [(1, 4)]), (1, [])])
+def test_what_comes_while_a_gap_at_the_end_is_looked_into_is_no_part_of_it(
+    cut_to: int | None, expected: list[tuple[int, int]], ahead: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A consumer would go on behind it. If the log was cut, the new record may stand where the gap was."""
+    log = fresh(A)
+    number = made(log).number
+    produced(log, number, b"1")
+    gap(log, number, 5)
+    look = log.reader._places._stretches  # noqa: SLF001 - between the look at the disk and that at the end
+
+    def appended_meanwhile(*arguments: Any) -> Iterator[Any]:
+        yield from look(*arguments)
+        monkeypatch.undo()
+        if cut_to is not None:
+            committed(log, lambda d: cut(d, number, 0, cut_to, "takeover", 9, None))
+        produced(log, number, b"2", b"3")
+
+    monkeypatch.setattr(log.reader._places, "_stretches", appended_meanwhile)  # noqa: SLF001
+    if ahead:
+        job = log.reader.ahead(number, 0, log.reader.fetch(number, 0, 0, 1000), 1000)
+        assert job is not None
+        job()
+    headers = map(read_header, log.reader.fetch(number, 0, 1, 1000).batches)
+    found = [(header.base_offset, header.last_offset) for header in headers if not header.record_count]
+    assert found == expected
+    first = 5 if cut_to is None else cut_to
+    assert values_at(log, number) == {0: b"1", first: b"2", first + 1: b"3"}
 
 
 @pytest.mark.parametrize("where", WHERE)

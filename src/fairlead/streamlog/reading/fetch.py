@@ -187,7 +187,7 @@ class LogReader:
             fitting = list(itertools.takewhile(lambda batch: limit.takes(len(batch)), ahead))
             return self._fetched(number, partition, fitting, state, committed=committed)
         with self._health.stopped_by_failed_reads():
-            batches = self._from_disk(number, partition, offset, limit, state)
+            batches = self._from_disk(number, partition, offset, limit)
         return self._fetched(number, partition, batches, state, committed=committed)
 
     def ahead(self, number: int, partition: int, fetched: Fetched, max_bytes: int) -> Callable[[], None] | None:
@@ -207,12 +207,12 @@ class LogReader:
         return number, partition, offset, len(self._log.state.cuts_of(number, partition))
 
     def _read_on(self, number: int, partition: int, offset: int, _: int, max_bytes: int) -> list[bytes | memoryview]:
-        state = self._state(number, partition)
-        return self._from_disk(number, partition, offset, _Limit(max_bytes, at_least_one=True), state)
+        return self._from_disk(number, partition, offset, _Limit(max_bytes, at_least_one=True))
 
-    def _from_disk(
-        self, number: int, partition: int, offset: int, limit: _Limit, state: PartitionState
-    ) -> list[bytes | memoryview]:
+    def _from_disk(self, number: int, partition: int, offset: int, limit: _Limit) -> list[bytes | memoryview]:
+        # Before the look, so that what is announced meanwhile is not taken for a part of a gap.
+        cut_count = self._log.state.cut_count
+        state = self._state(number, partition)
         chosen: list[BatchPlace] = []
         try:
             for piece in self._places.from_offset(number, partition, offset):
@@ -229,8 +229,8 @@ class LogReader:
             self._health.stop(error)
         if chosen:
             return self._read(chosen)
-        end = self._check_start(number, partition, offset)
-        if end <= offset:
+        end = min(state.end, self._check_start(number, partition, offset))
+        if end <= offset or self._log.state.cut_count != cut_count:
             return []
         gap = empty_batch(offset, end - 1, state.epoch)
         return [gap] if limit.takes(len(gap)) else []
