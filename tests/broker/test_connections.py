@@ -429,3 +429,27 @@ def test_closing_the_server_ends_every_connection(tmp_path: Path) -> None:
         client.send(FETCH, V_FETCH, fetch_body("line", 0, wait_ms=60_000))
     assert client.closed_by_peer()
     client.socket.close()
+
+
+def test_a_producer_that_wants_no_answers_loses_nothing_by_closing(
+    running_broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More requests than are under way at a time, and then the end, while the first of them is written."""
+    make_topic(running_broker, "line")
+    may_write = threading.Event()
+    put = LocalStorage.put_if_absent
+
+    def held(storage: LocalStorage, name: str, data: Any) -> Put:
+        assert may_write.wait(WAIT_SECONDS)
+        return put(storage, name, data)
+
+    monkeypatch.setattr(LocalStorage, "put_if_absent", held)
+    before, body = running_broker.server.traffic.received_bytes, produce_body("line", one_record(), acks=0)
+    with WireClient(running_broker.address) as client:
+        for _ in range(500):
+            client.send(PRODUCE, V_PRODUCE, body)
+    wait_until(lambda: running_broker.server.traffic.received_bytes > before + 500 * len(body), "all has come")
+    may_write.set()
+    wait_until(lambda: not running_broker.server.connections, "the connection is gone")
+    with WireClient(running_broker.address) as client:
+        assert partition_of(client.exchange(FETCH, V_FETCH, fetch_body("line", 0))).high_watermark == 500

@@ -5,6 +5,9 @@ together, at most `PRODUCE_IN_FLIGHT_MAX` of them: each is submitted before the 
 Reading stops while requests wait, writing waits for the client, and an idle connection owns no task. Bytes that are no
 request end the connection with one line in the log.
 
+What a client sent before it left, without wanting an answer, takes effect all the same: to a producer with acks=0 it is
+done once the socket has it. The connection has ended once all of it is handed over, and counts until then.
+
 Requests and the frames of links are cut out of their connections by one class. Their paces are two: a request counts
 against its connection until its answer is sent, a frame (`wire/connection.py`) until somebody takes it.
 """
@@ -27,6 +30,7 @@ from fairlead.broker.pacing import Pace, turns
 from fairlead.broker.traffic import Traffic
 from fairlead.model.errors import FairleadError
 from fairlead.protocol.framing import request_framing
+from fairlead.protocol.produce import wants_no_answer
 from fairlead.protocol.wire import Malformed
 
 log = structlog.get_logger(__name__)
@@ -49,10 +53,10 @@ _WRITE_SLICE_SECONDS = 0.002
 
 
 class _Handling(NamedTuple):
-    """A request that is handled or whose answer waits for its turn, and the bytes that it holds."""
+    """A request that is handled or whose answer waits for its turn, and its bytes, which it holds."""
 
     begun: Handled
-    size_bytes: int
+    frame: memoryview
 
     @property
     def is_ready(self) -> bool:
@@ -98,6 +102,8 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._turns = turns()
         self._transport: asyncio.Transport | None = None
+        self._closing = False
+        """It is we who end it."""
         self._waiting: deque[memoryview] = deque()
         self._held_bytes = 0
         """Of requests that wait or run."""
@@ -141,20 +147,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._waiting.clear()
-        self._share.resize(0)
-        self.service.forget(self)
         if self._idle_timer is not None:
             self._idle_timer.cancel()
-        if self._answering is not None:
-            self._answering.cancel()
-        else:
+        self._waiting = deque(() if self._closing else filter(wants_no_answer, self._waiting))
+        if self._answering is None:
             self._give_up()
-        if self.info is not None:
-            self.info.fetches.close()
-            if self.info.forwards is not None:
-                self.info.forwards.close()
-        self.ended.set()
+            self._go_on_alone()
+        elif self._closing or not any(wants_no_answer(running.frame) for running in self._running):
+            self._answering.cancel()
+            if not self._waiting:
+                self._forget()
+        else:
+            self.resume_writing()  # an answer that waits to be taken waits no more
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._framing.space()[: self._read_bytes]
@@ -198,14 +202,20 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """End the connection at once."""
+        self._closing = True
         if self._transport is not None:
             self._transport.abort()
+            return
+        self._waiting.clear()
+        if self._answering is not None:
+            self._answering.cancel()
+        self._forget()
 
     def _start_what_may(self) -> None:
         while self._waiting and self._may_start(self._waiting[0]):
             self._start(self._waiting.popleft())
         self._pace_reading()
-        if self._running and self._answering is None and self._transport is not None:
+        if self._running and self._answering is None:
             self._answering = self._loop.create_task(self._answer())
             self._answering.add_done_callback(self._answering_ended)
 
@@ -221,7 +231,7 @@ class Connection(asyncio.BufferedProtocol):
             self._only_produce = header.api_key == PRODUCE and isinstance(begun, PendingAnswer)
         except Malformed as error:
             begun, self._only_produce = failed(error), False
-        self._running.append(_Handling(begun, len(frame)))
+        self._running.append(_Handling(begun, frame))
         self._turns.waits += isinstance(begun, PendingAnswer)
         self.service.traffic.requests += 1
 
@@ -267,7 +277,7 @@ class Connection(asyncio.BufferedProtocol):
                 await self._send([part for parts in answers for part in parts or ()])
                 self._answer_bytes = 0
                 for _ in answers:
-                    self._held_bytes -= self._end_first().size_bytes
+                    self._held_bytes -= len(self._end_first().frame)
                 if failure is not None:
                     self._end(failure)
                     return
@@ -300,6 +310,26 @@ class Connection(asyncio.BufferedProtocol):
         if self._answering is task:
             self._answering = None
             self._give_up()
+        if self._transport is None and self._answering is None:
+            self._go_on_alone()
+
+    def _go_on_alone(self) -> None:
+        """The client is gone: begin what it wants no answer to, or, if there is none, end."""
+        if self._waiting:
+            self._start_what_may()
+        else:
+            self._forget()
+
+    def _forget(self) -> None:
+        if self.ended.is_set():
+            return
+        self._share.resize(0)
+        self.service.forget(self)
+        if self.info is not None:
+            self.info.fetches.close()
+            if self.info.forwards is not None:
+                self.info.forwards.close()
+        self.ended.set()
 
     def _end_first(self) -> _Handling:
         first = self._running.popleft()
@@ -354,7 +384,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _end(self, error: Exception) -> None:
         """Disconnect, and say why."""
-        if self._transport is None or self._transport.is_closing():
+        if self._closing or self.ended.is_set():
             return
         if isinstance(error, Malformed):
             log.warning("client disconnected", client=self.name, why=str(error))
@@ -368,6 +398,8 @@ class Connection(asyncio.BufferedProtocol):
     def _taken_too_long(self, far: bool) -> None:
         """Others wait for memory. Whoever does not send or take what it began to is given up; a request that we take
         long for is not its fault."""
+        if self._transport is None:
+            return
         sends = self._framing.partial_bytes > 0 and not self._paused_reading
         stalled = sends and self._loop.time() - self._active_at >= STALLED_SECONDS
         if stalled or (far and (sends or self._paused_writing)):

@@ -16,6 +16,7 @@ from fairlead.protocol.wire import Malformed, Reader, array_length, bytes_length
 API_KEY = 0
 FLEXIBLE_FROM = 9
 TOPIC_IDS_FROM = 13
+_TRANSACTIONS_FROM = 3
 _RECORD_ERRORS_FROM = 8
 _LOG_START_FROM = 5
 
@@ -23,6 +24,7 @@ ACKS_NONE = 0
 _TIMEOUT_MS = 30_000
 """Kafka's default; nobody here looks at it."""
 
+_REQUEST_START = struct.Struct(">hhi")
 _PARTITION = struct.Struct(">ihqq")
 _ACKS_TIMEOUT = struct.Struct(">hi")
 _I32 = struct.Struct(">i")
@@ -93,6 +95,22 @@ def read_request(body: memoryview | bytes, version: int) -> ProduceRequest:
     count = reader.items()
     check_items("topics", len(count))
     return ProduceRequest(transactional_id, acks, timeout_ms, (_read_topic(reader, version) for _ in count))
+
+
+def wants_no_answer(frame: memoryview) -> bool:
+    """Whether a whole request, of any API and with its header, is a Produce with acks of none."""
+    try:
+        reader = Reader(frame)
+        api_key, version, _ = reader.numbers(_REQUEST_START)
+        if api_key != API_KEY or version < _TRANSACTIONS_FROM:
+            return False
+        reader.legacy_nullable_string()  # the client id
+        reader.flexible = version >= FLEXIBLE_FROM
+        reader.skip_tags()
+        reader.nullable_string()  # the transactional id
+        return reader.int16() == ACKS_NONE
+    except Malformed:
+        return False
 
 
 def _read_topic(reader: Reader, version: int) -> ProduceTopic:
