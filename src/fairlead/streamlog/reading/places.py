@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import itertools
 import threading
+from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
-from operator import itemgetter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -23,6 +24,7 @@ from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.index import first_at
+from fairlead.streamlog.reading.passed import Passed
 
 N = TypeVar("N", int, NDArray[np.int64])
 COLUMNS_CACHE_BYTES = 256 * 1024 * 1024
@@ -65,12 +67,20 @@ def _sort_key(slice: N, number: N, partition: N) -> N:
     return slice << 48 | number << 16 | partition
 
 
+class _Run(NamedTuple):
+    """Segments that stand together for commits."""
+
+    end: int
+    names: tuple[str, ...]
+
+
 class BatchPlaces:
     """Finds the batches of one log. Any thread may call it."""
 
     def __init__(self, log: AnnouncedLog, on_damage: Callable[[Damaged], None]) -> None:
         self._log = log
         self._on_damage = on_damage
+        self._passed = Passed()
         self._lock = threading.Lock()
         self._columns: OrderedDict[str, _Indexed] = OrderedDict()
         self._columns_bytes = 0
@@ -145,24 +155,71 @@ class BatchPlaces:
             yield columns if isinstance(columns, Damaged) else (columns.columns, range(entry.place, entry.place + 1))
 
     def _in_segments(self, number: int, partition: int, offset: int) -> Iterator[tuple[Columns, range] | Damaged]:
-        """Where they lie in segments. Runs are in the order of commits; segments of a run are in that of their names,
-        so they are sorted here."""
+        """Where they lie in segments."""
+        runs = self._runs(number)
+        for run in runs[self._first_run(runs, number, partition, offset) :]:
+            damaged, stretches = self._in_run(run, number, partition)
+            yield from damaged
+            for columns, places in stretches:
+                low = places.start + int(np.searchsorted(columns.last_offset[places.start : places.stop], offset))
+                if low < places.stop:
+                    yield columns, range(low, places.stop)
+
+    def _runs(self, number: int) -> list[_Run]:
+        """The runs that may have batches of a topic, in the order of commits: a partition's offsets rise."""
         slice = slice_of_number(number)
-        key = _sort_key(slice, number, partition)
         wanted = (s for s in self._log.manifest.segments if s.kind == "data" and s.slices[slice].rows)
-        for _, run in itertools.groupby(wanted, lambda segment: (segment.first, segment.end)):
-            stretches: list[tuple[int, Columns, range]] = []
-            for segment in run:
-                found = self._indexed(segment.name)
-                if isinstance(found, Damaged):
-                    yield found
-                    continue
-                columns, keys = found
-                for places in self._live(columns, *np.searchsorted(keys, [key, key + 1]).tolist()):
-                    low = places.start + int(np.searchsorted(columns.last_offset[places.start : places.stop], offset))
-                    if low < places.stop:
-                        stretches.append((int(columns.base_offset[low]), columns, range(low, places.stop)))
-            yield from ((columns, places) for _, columns, places in sorted(stretches, key=itemgetter(0)))
+        grouped = itertools.groupby(wanted, lambda segment: (segment.first, segment.end))
+        return [_Run(end, tuple(segment.name for segment in run)) for (_, end), run in grouped]
+
+    def _first_run(self, runs: Sequence[_Run], number: int, partition: int, offset: int) -> int:
+        """Place of a run before which nothing ends at the offset or after it: the first that has the partition's next
+        batch, unless that may be in one that cannot be read.
+
+        It is looked for from where a look ended before, in steps that double, and between the last two by halves. A run
+        without the partition tells nothing: then it goes on with one step. If rows of the log are hidden, a cut may be
+        among them, so that offsets need not rise.
+        """
+        if self._log.damage is not None:
+            return 0
+        key = number, partition
+        low, high, step = bisect_right(runs, self._passed.below(key, offset), key=attrgetter("end")), len(runs), 1
+        while low < high:
+            at = low + step - 1
+            damaged, stretches = self._in_run(runs[at], number, partition)
+            if damaged:
+                return low
+            if not stretches:
+                low, step = low + (at == low), 1
+                continue
+            if _end_of(stretches) <= offset:
+                low = at + 1
+            else:
+                high = at
+            step = max(1, min(2 * step, (high - low) // 2))
+        if low:
+            self._passed.add(key, offset, runs[low - 1].end)
+        return low
+
+    def _in_run(self, run: _Run, number: int, partition: int) -> tuple[list[Damaged], list[tuple[Columns, range]]]:
+        """Where the partition's batches lie in a run, in the order of offsets: its segments are in that of their names.
+        Which of them cannot be read comes first."""
+        key = _sort_key(slice_of_number(number), number, partition)
+        damaged: list[Damaged] = []
+        stretches: list[tuple[Columns, range]] = []
+        for name in run.names:
+            found = self._indexed(name)
+            if isinstance(found, Damaged):
+                damaged.append(found)
+                continue
+            columns, keys = found
+            stretches += [
+                (columns, places) for places in self._live(columns, *np.searchsorted(keys, [key, key + 1]).tolist())
+            ]
+        stretches.sort(key=_begin_of)
+        if stretches and not damaged and self._log.damage is None:
+            self._passed.add((number, partition), _end_of(stretches), run.end)
+        return damaged, stretches
 
     def _live(self, columns: Columns, low: int, high: int) -> Iterable[range]:
         """Neighbouring rows of one partition at [low, high), without those that a cut has made dead."""
@@ -199,6 +256,17 @@ class BatchPlaces:
                 while self._columns_bytes > COLUMNS_CACHE_BYTES and len(self._columns) > 1:
                     self._columns_bytes -= _weight(self._columns.popitem(last=False)[1])
         return found
+
+
+def _begin_of(stretch: tuple[Columns, range]) -> int:
+    columns, places = stretch
+    return int(columns.base_offset[places.start])
+
+
+def _end_of(stretches: Sequence[tuple[Columns, range]]) -> int:
+    """Where the last of them ends, which are in order."""
+    columns, places = stretches[-1]
+    return int(columns.last_offset[places[-1]]) + 1
 
 
 def _weight(indexed: _Indexed) -> int:
