@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from fairlead.listening.addresses import check_exposure
+from fairlead.listening.addresses import bind, check_exposure
 from fairlead.listening.http import local_url, url_of
 from fairlead.model.addresses import Address
-from fairlead.model.errors import NotAllowed
+from fairlead.model.errors import BadRequest, NotAllowed
 from fairlead.server.listeners import KafkaListeners
 
 SHIP = Address("ship.example", 19092)
@@ -65,6 +65,15 @@ def test_an_address_of_one_interface_is_told_as_it_is() -> None:
 def test_the_replicator_beside_a_server_is_not_sent_out_of_the_machine(bound: str, called: str) -> None:
     """It says the server's secret, and the name that others are told may be another machine's, or lead nowhere here."""
     assert local_url(cast(Any, SimpleNamespace(getsockname=lambda: (bound, 7660)))) == called
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 70])
+def test_a_name_that_no_host_can_have_is_one_line(host: str) -> None:
+    """It is looked up as it is given."""
+    with pytest.raises(BadRequest, match="there can be no such host"):
+        bind(Address(host, 0), "Kafka", every_family=True)
+    with pytest.raises(BadRequest, match="there can be no such host"):
+        check_exposure(Address(host, 0), insecure=False)
 
 
 def test_only_insecure_listens_where_others_reach_it() -> None:

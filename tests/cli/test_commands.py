@@ -408,3 +408,20 @@ def test_a_topic_gets_another_name(fairlead: CommandLine) -> None:
     fairlead.ok(f"{line} ships -rename boats --yes")
     (row,) = fairlead.ok("stream topic list -path /names -json").json["data"]
     assert (row["topic"], row["partitions"]) == ("boats", 3)
+
+
+def test_a_name_that_no_host_can_have_is_told(empty: CommandLine, tmp_path: Path) -> None:
+    """It is not entered; where it stands in the address book already, the other clusters are shown all the same."""
+    for line in (
+        "cluster add -name x -http http://a..b:7660 -kafka h:1",
+        "cluster add -name x -http http://h:7660 -kafka a..b:1",
+        f"up --name x --data {tmp_path}/x --kafka a..b:9092",
+        f"up --name x --data {tmp_path}/x --http xn--a.{'x' * 70}:7660",
+    ):
+        empty.refused(line, "cannot be the name of a host")
+    book = [f'[clusters.{name}]\nhttp = ["{url}"]\n' for name, url in (("x", "http://a..b:1"), ("y", "http://xn--a:9"))]
+    (tmp_path / "clusters.toml").write_text("".join(book) + '[clusters.z]\nhttp = ["http://127.0.0.1:1"]\n')
+    done = empty("status --json")
+    assert (done.code, done.err) == (1, "")
+    assert [(row["cluster"], row["state"]) for row in done.json] == [("x", "down"), ("y", "down"), ("z", "down")]
+    assert ["cannot be the name of a host" in row["why"][0] for row in done.json] == [True, True, False]

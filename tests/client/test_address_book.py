@@ -80,6 +80,15 @@ def test_the_file_is_where_the_variables_say(tmp_path: Path) -> None:
     assert default_file({}).parts[-3:] == (".config", "fairlead", "clusters.toml")
 
 
+def test_a_name_that_no_host_can_have_hides_no_other_entry(book: AddressBook) -> None:
+    """An earlier version took it; who asks that cluster is told."""
+    book.put(SF)
+    wrong = KnownCluster("lisbon", ("http://a..b:7660", "http://xn--a:9"))
+    book.file.write_text(book.file.read_text() + f'[clusters.lisbon]\nhttp = ["{wrong.http[0]}", "{wrong.http[1]}"]\n')
+    book.put(NY)
+    assert book.clusters() == [SF, wrong, NY]
+
+
 def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """A container runs as a number that nobody has named."""
     monkeypatch.delenv("HOME", raising=False)

@@ -85,3 +85,16 @@ def test_a_wrong_url_is_refused(url: str) -> None:
     """Before anything is sent."""
     with pytest.raises(InvalidValue):
         check_url(url)
+
+
+@pytest.mark.parametrize("host", ["a..b", "..", "x" * 70, "xn--a", f"a.{'x' * 64}.b"])
+def test_what_no_host_can_be_called_is_refused(host: str) -> None:
+    """Looking it up fails in another way than for a name that nobody has."""
+    with pytest.raises(InvalidValue, match="cannot be the name of a host"):
+        check_url(f"http://{host}:7660")
+
+
+@pytest.mark.parametrize("host", ["b\u00fccher.example", "xn--bcher-kva.example", "xn--fa-hia.de", "a_b", "[::1]"])
+def test_names_that_a_host_may_have_are_taken(host: str) -> None:
+    """Whether there is such a host is found out when it is called."""
+    assert check_url(f"http://{host}:7660/") == f"http://{host}:7660"

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead.client.admin import check_url
+from fairlead.client.admin import check_form
 from fairlead.model.errors import InvalidValue, NotFound, UnknownCluster
 from fairlead.model.names import check_cluster_name
 
@@ -146,7 +146,8 @@ def default_file(variables: Mapping[str, str]) -> Path:
 
 
 def _parsed(name: str, entry: Mapping[str, Any]) -> KnownCluster:
-    addresses = tuple(check_url(url) for url in _texts(entry["http"]))
+    """What no host can be called is found out when that cluster is asked, and keeps nobody from the others."""
+    addresses = tuple(check_form(url) for url in _texts(entry["http"]))
     return KnownCluster(check_cluster_name(name), addresses, tuple(_texts(entry.get("kafka", []))))
 
 

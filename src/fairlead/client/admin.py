@@ -16,6 +16,7 @@ from typing import Any, Literal
 import httpx
 
 from fairlead.client.answers import answer_now
+from fairlead.model.addresses import check_host
 from fairlead.model.envelope import to_error
 from fairlead.model.errors import InvalidValue, Unreachable
 from fairlead.model.limits import PORT_MAX
@@ -100,13 +101,28 @@ def check_url(url: str) -> str:
     """A server's HTTP address without a slash at its end.
 
     Raises:
+        InvalidValue: it is not http://HOST:PORT, or no host can be called so.
+    """
+    checked, parsed = check_form(url), httpx.URL(url)
+    host = check_host(parsed.raw_host.decode("ascii"), f"address {url!r}")
+    try:
+        parsed.host.encode()  # a name in the ASCII form of others (xn--…) is decoded here
+    except UnicodeError as error:
+        raise InvalidValue(f"address {url!r}: {host!r} cannot be the name of a host ({error})") from error
+    return checked
+
+
+def check_form(url: str) -> str:
+    """An HTTP address of whatever host, without a slash at its end.
+
+    Raises:
         InvalidValue: it is not http://HOST:PORT.
     """
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, TypeError) as error:
         raise InvalidValue(f"address {url!r}: {error}") from error
-    if not _ADDRESS.fullmatch(url) or not parsed.host:
+    if not _ADDRESS.fullmatch(url) or not parsed.raw_host:
         raise InvalidValue(f"address {url!r}: write it as http://HOST:PORT, and nothing more")
     if parsed.port is not None and not 0 < parsed.port <= PORT_MAX:
         raise InvalidValue(f"address {url!r}: the port is a number from 1 to {PORT_MAX}")

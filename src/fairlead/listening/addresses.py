@@ -21,8 +21,11 @@ def callable_host(host: str) -> str:
     return socket.gethostname() if host in ALL_INTERFACES else host
 
 
-def why(error: OSError) -> str:
-    """What the operating system says of a port, without its number of errno."""
+def why(error: OSError | UnicodeError) -> str:
+    """What the operating system says of a port, without its number of errno; a UnicodeError says that no host can be
+    called so."""
+    if isinstance(error, UnicodeError):
+        return "there can be no such host"
     if error.errno == errno.EADDRINUSE:
         return "the port is in use by another process"
     return error.strerror or str(error)
@@ -50,7 +53,7 @@ def bind(address: Address, listener: str, *, every_family: bool) -> list[socket.
             each.bind((host, port))
             each.listen(LISTEN_BACKLOG)
             port = each.getsockname()[1]
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         for each in bound:
             each.close()
         option = listener.lower()
@@ -79,6 +82,6 @@ def check_exposure(address: Address, insecure: bool, what: str = CLUSTER_IS_OPEN
 def _is_loopback(host: str) -> bool:
     try:
         found = {entry[4][0] for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
-    except OSError as error:
-        raise BadRequest(f"host {host!r}: {error.strerror}") from error
+    except (OSError, UnicodeError) as error:
+        raise BadRequest(f"host {host!r}: {why(error)}") from error
     return all(ipaddress.ip_address(str(each).partition("%")[0]).is_loopback for each in found)
