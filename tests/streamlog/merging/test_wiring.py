@@ -23,7 +23,7 @@ from tests.streamlog.world import (
 )
 from tests.support.batches import produce
 
-from fairlead.model.errors import Damaged, OffsetOutOfRange, StorageUnavailable
+from fairlead.model.errors import Damaged, Missing, OffsetOutOfRange, StorageUnavailable
 from fairlead.storage import names
 from fairlead.storage.interface import Storage
 from fairlead.storage.memory import Fault, MemoryStorage
@@ -230,6 +230,53 @@ def test_merged_inputs_go_ten_minutes_after_the_manifest() -> None:
     assert list(log.announced.storage.list(names.commits_of(log.announced.prefix))) == []
     assert values_at(log, number) == EXPECTED
     assert values_at(opened(log.announced.storage, clock=clock), number) == EXPECTED
+
+
+def swept(log: ShardLog, clock: FakeClock) -> None:
+    """What was read of is merged, and deleted once the grace is over."""
+    merged(log)
+    clock.pass_ms(601_000)
+    log.upkeep.sweep(log.upkeep.take_due())
+
+
+@pytest.mark.parametrize("where", ["commits", "segments"])
+def test_a_look_that_takes_longer_than_the_grace_goes_on_in_what_replaced_its_objects(where: str) -> None:
+    """Of each batch it hears once, and the log goes on."""
+    clock = FakeClock()
+    log = fresh(clock=clock, settings=replace(SETTINGS, merge_commits_min=1 if where == "segments" else 100))
+    number = made(log).number
+    for value in range(7):
+        produced(log, number, b"%d" % value)
+        merged(log)
+    look = log.reader._places.from_offset(number, 0, 0)  # noqa: SLF001 - as ListOffsets looks
+    seen = [next(look).base_offset]
+    before = set(log.announced.storage.list(""))
+    produced(log, number, b"7")
+    clock.pass_ms(601_000)
+    swept(log, clock)
+    assert len(before - set(log.announced.storage.list(""))) >= 7
+    seen += [piece.base_offset for piece in look]
+    assert log.health.stopped is None
+    assert seen == list(range(8))
+
+
+def test_a_read_of_what_was_merged_and_deleted_since_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next one finds what replaced it."""
+    clock = FakeClock()
+    log, number = filled(clock)
+    find = log.reader._places.newest  # noqa: SLF001 - between where the batch lies and reading it
+
+    def merged_meanwhile(*arguments: Any) -> Any:
+        found = list(find(*arguments))
+        swept(log, clock)
+        return iter(found)
+
+    monkeypatch.setattr(log.reader._places, "newest", merged_meanwhile)  # noqa: SLF001
+    with pytest.raises(Missing):
+        log.reader.offset_of_newest(number, 0)
+    assert log.health.stopped is None
+    monkeypatch.undo()
+    assert log.reader.offset_of_newest(number, 0) is not None
 
 
 def test_a_clock_that_jumps_forward_deletes_nothing() -> None:

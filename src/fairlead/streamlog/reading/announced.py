@@ -52,6 +52,11 @@ class AnnouncedLog:
         """What to read for the announced commits [from_commit, to_commit), in order."""
         return self.manifest.objects(from_commit, min(to_commit, self.end))
 
+    def needs(self, name: str) -> bool:
+        """Whether an object still stands for commits. If not, a merge has replaced it, and it may be deleted."""
+        manifest = self.manifest
+        return any(item.name == name for item in manifest.objects(manifest.begin, self.end))
+
     def knows(self, epoch_id: bytes, commit: int) -> bool:
         """Whether this log has every commit below `commit`, the last of them in that writer epoch. If not, it was
         rolled back after somebody read it."""

@@ -80,7 +80,7 @@ class LogReader:
         self._log = log
         self._lookup_bytes_max = LOOKUP_BATCHES * message_bytes_max
         self._health = health
-        self._places = BatchPlaces(log, health.stop)
+        self._places = BatchPlaces(log, health.read_failed)
         self._stored: OrderedDict[_Key, StoredBatch | None] = OrderedDict()
         self._ahead = ReadAhead(self._read_on)
 
@@ -226,7 +226,7 @@ class LogReader:
         except Damaged as error:
             if not chosen:
                 raise
-            self._health.stop(error)
+            self._health.read_failed(error)
         if chosen:
             return self._read(chosen)
         end = min(state.end, self._check_start(number, partition, offset))
@@ -261,7 +261,7 @@ class LogReader:
         except Damaged as error:
             if not batches:
                 raise
-            self._health.stop(error)
+            self._health.read_failed(error)
         return batches
 
     # What is stored at an offset, for the apply rule

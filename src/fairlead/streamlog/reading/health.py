@@ -1,7 +1,8 @@
 """Whether a log answers, or what stopped it. Whoever finds that it cannot go on stops it: a reader or its writer.
 
 A log that was stopped by damage takes no more writes, since nothing may be built upon it. What is whole can be read all
-the same: a read that meets the damage is answered with it, every other one with its records.
+the same: a read that meets the damage is answered with it, every other one with its records. It is no damage that
+an object is missing which a merge has replaced: a read that took longer than the grace before the deletion fails alone.
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from fairlead.model.errors import Damaged, FairleadError, StorageUnavailable, another
+from fairlead.model.errors import Damaged, FairleadError, Missing, StorageUnavailable, another
 
 
 class Health:
     """The health of one log. Any thread may ask it, or stop the log."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, needs: Callable[[str], bool]) -> None:
+        """`needs` says whether the log still needs the object of that name."""
         self._prefix = prefix
+        self._needs = needs
         self.stopped: FairleadError | None = None
         """Why the log takes no more writes; None while it runs."""
         self.on_stop: Callable[[FairleadError], None] | None = None
@@ -32,6 +35,11 @@ class Health:
             self.stopped = StorageUnavailable(f"{self._prefix}: stopped after an unexpected error: {error!r}")
         if self.on_stop is not None:
             self.on_stop(self.stopped)
+
+    def read_failed(self, error: Damaged | StorageUnavailable) -> None:
+        """Stops the log, unless it needs no more what is missing."""
+        if not isinstance(error, Missing) or self._needs(error.name):
+            self.stop(error)
 
     def check_writable(self) -> None:
         """Raises the error that stopped the log, if one did."""
@@ -54,5 +62,5 @@ class Health:
         try:
             yield
         except (Damaged, StorageUnavailable) as error:
-            self.stop(error)
+            self.read_failed(error)
             raise

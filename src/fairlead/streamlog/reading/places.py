@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlead.model.errors import Damaged, another
+from fairlead.model.errors import Damaged, Missing, another
 from fairlead.streamlog.numbers import slice_of_number, slices_of_numbers
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.objects.columns import Columns
@@ -142,7 +142,24 @@ class BatchPlaces:
         return max([offset, *(gap.end for gap in gaps)]) >= state.partition(number, partition).end
 
     def _stretches(self, number: int, partition: int, offset: int) -> Iterator[tuple[Columns, range] | Damaged]:
-        """Neighbouring rows of the partition, in order, and objects that cannot be read where there may be more."""
+        """Neighbouring rows of the partition, in order, and objects that cannot be read where there may be more. Who
+        takes his time may find that objects were merged and are deleted: the look goes on in what replaced them."""
+        while True:
+            try:
+                for found in self._stretches_of_now(number, partition, offset):
+                    yield found
+                    if not isinstance(found, Damaged):
+                        offset = int(found[0].last_offset[found[1][-1]]) + 1
+            except Missing:
+                continue
+            return
+
+    def _stretches_of_now(self, number: int, partition: int, offset: int) -> Iterator[tuple[Columns, range] | Damaged]:
+        """Those of the objects that are needed when the look begins.
+
+        Raises:
+            Missing: one of them is needed no more.
+        """
         entries = list(self._log.tail.entries(number, partition))
         first_in_tail = entries[0].base_offset if entries else None
         if first_in_tail is None or offset < first_in_tail:
@@ -236,7 +253,7 @@ class BatchPlaces:
                 yield range(int(run[0]), int(run[-1]) + 1)
 
     def _indexed(self, name: str) -> _Indexed | Damaged:
-        """An object's columns, or why they cannot be read."""
+        """An object's columns, or why they cannot be read. Raises: Missing, a merge has replaced it."""
         with self._lock:
             found = self._columns.get(name)
             if found is not None:
@@ -245,6 +262,8 @@ class BatchPlaces:
         try:
             columns = format.read_columns(self._log.storage, name)
         except Damaged as error:
+            if isinstance(error, Missing) and not self._log.needs(name):
+                raise
             self._on_damage(error)
             return error
         numbers = columns.topic.astype(np.int64)

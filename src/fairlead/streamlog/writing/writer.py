@@ -63,7 +63,7 @@ class ShardLog:
         self._opened_at_ms = announced.state.appended_at_last
         self.epoch = WriterEpoch(own.number, own.id)
         self.settings = settings
-        self.health = Health(announced.prefix)
+        self.health = Health(announced.prefix, announced.needs)
         self.reader = LogReader(announced, self.health, settings.message_bytes_max)
         self.sizes = Sizes(announced)
         self.guard = ExpiryGuard(
