@@ -34,6 +34,8 @@ class Producer:
 
     def __init__(self, _settings: Any) -> None:
         self.purged = False
+        self.taken = 0
+        self.last: Any = None
         self._waiting = 0
         self._steps = list(self.left)
         self.made.append(self)
@@ -41,10 +43,12 @@ class Producer:
     def __len__(self) -> int:
         return self._waiting
 
-    def produce(self, *_given: Any, **_more: Any) -> None:
+    def produce(self, _topic: str, _value: bytes, key: Any, *_given: Any, headers: Any) -> None:
         if self.refuses is not None:
             raise self.refuses
         self._waiting += 1
+        self.taken += 1
+        self.last = key, headers
 
     def poll(self, _seconds: float) -> None:
         pass
@@ -93,6 +97,48 @@ def test_a_record_that_the_client_refuses_is_told(known: CommandLine, producer: 
     error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
     producer([], KafkaException(error))
     known.refused("produce t", f"topic t: {error.str()}")
+
+
+def test_lines_before_a_wrong_one_are_written(known: CommandLine, producer: Callable[..., type[Producer]]) -> None:
+    """They were taken, and who mends the wrong line can go on with it."""
+    kind = producer([0])
+    known.refused("produce t --key-separator n", "line 'two' has no key separator 'n'; the lines before it are written")
+    (client,) = kind.made
+    assert (client.taken, len(client), client.purged) == (1, 0, False)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--partition 3000000000", "topic t has no such partition"),
+        ("--partition -2", "topic t has no such partition"),
+        ("--key-separator=", "--key-separator: give a text"),
+        ("--header \udcff=x", "--header '\\udcff=x': its name is no UTF-8"),
+    ],
+)
+def test_an_option_that_cannot_be_is_told(
+    known: CommandLine, producer: Callable[..., type[Producer]], options: str, said: str
+) -> None:
+    """Before anything is sent: librdkafka ends the process for some of them."""
+    kind = producer([])
+    known.refused(f"produce t {options}", said)
+    assert kind.made == []
+
+
+def test_an_option_is_written_as_the_bytes_that_it_was_given_as(
+    known: CommandLine, producer: Callable[..., type[Producer]]
+) -> None:
+    """A shell knows no UTF-8."""
+    kind = producer([0])
+    known.ok("produce t --header a=\udcff --key \udcfe")
+    (client,) = kind.made
+    assert client.last == ((b"\xfe", [("a", b"\xff")]))
+
+
+def test_a_group_that_is_no_text_is_told(known: CommandLine, consumer: type[Consumer]) -> None:
+    """librdkafka would end the process."""
+    known.refused("consume t --group \udcff", "--group '\\udcff': the name is no UTF-8")
+    assert consumer.closed == []
 
 
 class Consumer:

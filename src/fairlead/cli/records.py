@@ -32,6 +32,8 @@ WAIT_SECONDS = 15.0
 """For an answer of a broker; then it is said that there is none."""
 POLL_SECONDS = 0.5
 """Of one poll of librdkafka; Ctrl-C is heard between two."""
+_PARTITION_MAX = 2**31 - 1
+"""librdkafka's, far beyond what a topic may have."""
 
 
 def produce(
@@ -54,13 +56,21 @@ def produce(
 
     where, full = _resolve(name, topic, path, cluster)
     headers = [_header(text) for text in header or []]
+    if key_separator == "":
+        raise InvalidValue("--key-separator: give a text")
+    if not -1 <= partition <= _PARTITION_MAX:
+        raise _no_partition(full)
     failures: list[Any] = []
+    wrong: InvalidValue | None = None
     client = Producer({"bootstrap.servers": _bootstrap(where), "enable.idempotence": True, **_client_settings()})
-    for line in _lines():
-        own, value = _split_key(line, key_separator)
-        _send(client, full, own if own is not None else key, value, headers, partition, failures)
-        if failures:
-            break
+    try:
+        for line in _lines():
+            own, value = _split_key(line, key_separator)
+            _send(client, full, own if own is not None else key, value, headers, partition, failures)
+            if failures:
+                break
+    except InvalidValue as error:
+        wrong = error  # said once the lines before it are acknowledged
     left = _flush(client, failures)
     if failures:
         raise _client_error(failures[0], full)
@@ -68,6 +78,8 @@ def produce(
         client.purge()
         _check_topic(client, full)
         raise TryAgain(f"{left} records were not acknowledged by {_bootstrap(where)}; is it running?")
+    if wrong is not None:
+        raise wrong
 
 
 def consume(
@@ -88,6 +100,8 @@ def consume(
     """Print records, a line each. Without --from-beginning and --group it waits for new ones; Ctrl-C ends it."""
     if group == "":
         raise InvalidValue("--group: give the consumer group a name")
+    if group is not None:
+        _check_text(group, f"--group {group!r}: the name")
     where, full = _resolve(name, topic, path, cluster)
     follow = follow or not (from_beginning or group)
     reader = _TopicReader(_bootstrap(where), full, group, from_beginning)
@@ -139,16 +153,25 @@ def _header(text: str) -> tuple[str, bytes]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise InvalidValue(f"--header {text!r}: write NAME=VALUE")
-    return name, value.encode()
+    _check_text(name, f"--header {text!r}: its name")
+    return name, value.encode(errors="surrogateescape")
+
+
+def _check_text(text: str, what: str) -> None:
+    """Refuse bytes of a command line that are no text: librdkafka would end this process."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidValue(f"{what} is no UTF-8") from error
 
 
 def _split_key(line: bytes, separator: str | None) -> tuple[str | None, bytes]:
     if separator is None:
         return None, line
-    key, found, value = line.partition(separator.encode())
+    key, found, value = line.partition(separator.encode(errors="surrogateescape"))
     if not found:
         shown = line[:60].decode(errors="replace")
-        raise InvalidValue(f"line {shown!r} has no key separator {separator!r}")
+        raise InvalidValue(f"line {shown!r} has no key separator {separator!r}; the lines before it are written")
     return key.decode(errors="surrogateescape"), value
 
 
@@ -348,7 +371,11 @@ def _client_error(error: Any, topic: str) -> Exception:
     if error.code() == KafkaError.POLICY_VIOLATION:
         return BadRequest(f"topic {topic} is owned by another cluster; `fairlead stream topic info` names it")
     if error.code() == KafkaError._UNKNOWN_PARTITION:
-        return BadRequest(f"topic {topic} has no such partition; `fairlead stream topic info` lists them")
+        return _no_partition(topic)
     if error.code() == KafkaError.INVALID_RECORD:  # librdkafka does not hand on the server's words
         return BadRequest(f"topic {topic} is compacted, so each record needs a key; add --key or --key-separator")
     return BadRequest(f"topic {topic}: {error.str()}")
+
+
+def _no_partition(topic: str) -> BadRequest:
+    return BadRequest(f"topic {topic} has no such partition; `fairlead stream topic info` lists them")
