@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import httpx
 import pytest
 
+from fairlead.client.admin import new_http_client
 from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.timing import Backoff, Timing
 from fairlead.model.envelope import error_envelope
@@ -89,6 +91,18 @@ async def test_no_address_answering_names_all_of_them() -> None:
     """The error lists what was tried."""
     with pytest.raises(Unreachable, match=r"http://one .*http://two"):
         await gateways(Network(), Still()).ask(URLS, REQUEST)
+
+
+@pytest.mark.parametrize("url", ["http://[:::::]:1", "http://xn--a:1", "http://[1.2]:1"])
+async def test_an_address_that_cannot_be_keeps_nobody_from_the_others(url: str) -> None:
+    """A neighbour names its gateways as it likes."""
+    async with new_http_client() as http:
+        there = Gateways(http, Still(), Timing())
+        with pytest.raises(Unreachable, match=re.escape(url)):
+            await there.ask([url], REQUEST)
+    network = Network(two=ok())
+    for _ in range(2):
+        assert await gateways(network, Still()).ask([url, "http://two"], REQUEST) == ANSWER
 
 
 async def test_a_refusal_keeps_its_kind() -> None:

@@ -24,6 +24,9 @@ from fairlead.wire.waits import COMMAND_SECONDS
 
 T = TypeVar("T")
 
+_NO_ADDRESS = (httpx.InvalidURL, UnicodeError)
+"""What calling an address raises that cannot be one: neighbours name theirs as they like."""
+
 
 class Gateways:
     """The URLs of one destination."""
@@ -80,7 +83,7 @@ class Gateways:
         return await self._post_at(urls, route, body, bytes_max)
 
     async def _post_at(self, urls: Sequence[str], route: str, body: str, bytes_max: int) -> httpx.Response:
-        attempts = Attempts(self.in_turn(urls), httpx.HTTPError, on_failed=self._turns.failed)
+        attempts = Attempts(self.in_turn(urls), httpx.HTTPError, *_NO_ADDRESS, on_failed=self._turns.failed)
         for url in attempts.urls:
             with attempts.at(url):
                 response = await answer_of(
