@@ -269,10 +269,15 @@ class Stream:
             partitions_max=most,
         )
 
-    def growth(self, name: str, partitions: int) -> DraftRequest[Topic]:
-        """What gives a topic more partitions; for `change_topics`."""
-        most = self.partitions_max(name)
-        return partial(topics.set_partitions, name=name, partitions=partitions, partitions_max=most)
+    def growth(self, name: str, partitions: int, incarnation: bytes | None = None) -> DraftRequest[Topic]:
+        """What gives a topic, if it is of that incarnation, more partitions; for `change_topics`."""
+        return partial(
+            topics.set_partitions,
+            name=name,
+            partitions=partitions,
+            partitions_max=self.partitions_max(name),
+            incarnation=incarnation,
+        )
 
     def partitions_max(self, name: str) -> Callable[[int], int]:
         """How many partitions the log of a topic of that name may have after a commit."""

@@ -9,6 +9,8 @@ from kio.schema.errors import ErrorCode
 from tests.broker.handlers.asking import asking, topic_id, versions
 from tests.support.batches import produced_to
 
+from fairlead.broker.handlers.topics import create_partitions, delete_topics
+from fairlead.broker.topics.topic_changes import change_all
 from fairlead.cluster.stream import CHANGED_TOGETHER, uuid5_bytes
 from fairlead.cluster.values import StreamSettings
 from fairlead.protocol.batch import build_batch
@@ -148,6 +150,42 @@ async def test_many_topics_share_commits() -> None:
         assert [(each.name, each.error_code) for each in others] == [(name, ErrorCode.none) for name in names]
         assert commits(asker) - before <= 3
         assert stream.topic_count == 0
+
+
+def made_again_in_between(monkeypatch: pytest.MonkeyPatch, handler: Any, stream: Any) -> None:
+    """Topic `a` goes, and another one gets its name, after the handler has found it."""
+
+    async def late(changes: Any) -> Any:
+        await stream.delete_topic("a")
+        await stream.create_topic("a")
+        return await change_all(changes)
+
+    monkeypatch.setattr(handler, "change_all", late)
+
+
+async def test_a_topic_made_again_in_between_is_not_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by the id nor by the name of the one before: the answer names that one."""
+    async with asking() as asker:
+        stream = asker.cluster.stream("/default")
+        made_again_in_between(monkeypatch, delete_topics, stream)
+        for by_id in (True, False):
+            before = uuid.UUID(bytes=topic_id(stream, "a"))
+            asked = {"name": None, "topic_id": before} if by_id else {"name": "a", "topic_id": None}
+            (answer,) = (await asker.ask(DELETE_TOPICS, 6, topics=[asked], timeout=SECOND)).responses
+            gone = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
+            assert answer.error_code == gone
+            assert topic_id(stream, "a") != before.bytes
+
+
+async def test_a_topic_made_again_in_between_gets_no_more_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not the one that was looked at."""
+    async with asking() as asker:
+        stream = asker.cluster.stream("/default")
+        made_again_in_between(monkeypatch, create_partitions, stream)
+        wanted_topics = [{"name": "a", "count": 5, "assignments": None}]
+        answer = await asker.ask(CREATE_PARTITIONS, 3, topics=wanted_topics, timeout=SECOND, validate_only=False)
+        assert answer.results[0].error_code == ErrorCode.unknown_topic_or_partition
+        assert stream.topic("a")[1].partitions == 1
 
 
 async def test_topics_of_several_shards_are_made_together() -> None:

@@ -69,14 +69,14 @@ def put_topic(draft: Draft, topic: Topic, origin: bytes | None, via: bytes | Non
     draft.add_control(Kind.TOPIC, payload_of(topic), number=topic.number, origin=origin, via=via, via_commit=via_commit)
 
 
-def delete_topic(draft: Draft, name: str) -> Topic:
-    """Delete a topic with its records and cursors; returns it as it was.
+def delete_topic(draft: Draft, name: str, *, incarnation: bytes | None = None) -> Topic:
+    """Delete a topic with its records and cursors; returns it as it was. `incarnation` as for `owned_topic`.
 
     Raises:
         UnknownTopic
         NotOwner: it is owned elsewhere; delete it there.
     """
-    topic = owned_topic(draft, name)
+    topic = owned_topic(draft, name, incarnation)
     bury(draft, topic, draft.stream_id, None)
     release_waiting(draft, name)
     return topic
@@ -221,16 +221,22 @@ def _make_waiting(draft: Draft, name: str, waiting: list[tuple[NoteKey, Note]]) 
 
 
 def set_partitions(
-    draft: Draft, name: str, partitions: int, *, partitions_max: Callable[[int], int] | None = None
+    draft: Draft,
+    name: str,
+    partitions: int,
+    *,
+    partitions_max: Callable[[int], int] | None = None,
+    incarnation: bytes | None = None,
 ) -> Topic:
-    """Give a topic more partitions; returns it as it is then. `partitions_max` as for `create_topic`.
+    """Give a topic more partitions; returns it as it is then. `partitions_max` as for `create_topic`, `incarnation` as
+    for `owned_topic`.
 
     Raises:
         NotAllowed: the log would have more.
         UnknownTopic, NotOwner
         InvalidValue: the topic has as many or more, or these are too many.
     """
-    topic = owned_topic(draft, name)
+    topic = owned_topic(draft, name, incarnation)
     _check_partitions(partitions)
     if partitions <= topic.partitions:
         raise InvalidValue(f"topic {name} has {topic.partitions} partitions; give a larger number than that")
@@ -268,13 +274,16 @@ def change_configs(draft: Draft, name: str, change: ConfigChange) -> Topic:
     return _change(draft, topic._replace(configs=configs))
 
 
-def owned_topic(draft: Draft, name: str) -> Topic:
-    """The topic of that name, which this stream owns.
+def owned_topic(draft: Draft, name: str, incarnation: bytes | None = None) -> Topic:
+    """The topic of that name, which this stream owns. With `incarnation` another one, which has got the name since the
+    caller looked, is not it.
 
     Raises:
         UnknownTopic, NotOwner
     """
     topic = named_or_numbered(draft, name)
+    if incarnation is not None and topic.incarnation != incarnation:
+        raise UnknownTopic(f"topic {name} was deleted meanwhile, and made again")
     owned(draft, topic)
     return topic
 

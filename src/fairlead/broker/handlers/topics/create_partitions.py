@@ -37,7 +37,8 @@ def _change(ctx: RequestContext, asked: Any) -> Change | Exception:
                 f"topic {asked.name} has {now} partitions, not {asked.count}: use a larger number, at most "
                 f"{PARTITIONS_PER_TOPIC_MAX:,}",
             )
-        return Change(found.stream, found.topic.name, found.stream.growth(found.topic.name, asked.count))
+        topic = found.topic
+        return Change(found.stream, topic.name, found.stream.growth(topic.name, asked.count, topic.incarnation))
     except Exception as error:
         return error
 

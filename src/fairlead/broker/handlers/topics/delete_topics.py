@@ -55,7 +55,9 @@ def _by_id(ctx: RequestContext, topic_id: UUID) -> Found:
 def _change(found: Found | Exception) -> Change | Exception:
     if isinstance(found, Exception):
         return found
-    return Change(found.stream, found.topic.name, partial(delete_topic, name=found.topic.name))
+    topic = found.topic
+    request = partial(delete_topic, name=topic.name, incarnation=topic.incarnation)
+    return Change(found.stream, topic.name, request)
 
 
 def _answer(ctx: RequestContext, asked: _Asked, found: Found | Exception, outcome: Outcome) -> dict[str, Any]:
