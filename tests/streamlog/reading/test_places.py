@@ -25,7 +25,8 @@ from tests.streamlog.world import (
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.objects import format
-from fairlead.streamlog.reading import passed, places
+from fairlead.streamlog.reading import passed
+from fairlead.streamlog.reading.kept_columns import OF_PROCESS
 from fairlead.streamlog.reading.passed import Passed
 from fairlead.streamlog.requests.topics import delete_topic
 from fairlead.streamlog.writing.writer import ShardLog
@@ -58,7 +59,7 @@ def of_many_segments(topics: int = 1) -> tuple[ShardLog, list[int]]:
 
 @pytest.fixture
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Objects whose columns are read, where there is memory for those of two."""
+    """Objects whose columns are read, where there is memory for those of one only."""
     names: list[str] = []
     read = format.read_columns
 
@@ -67,7 +68,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return read(storage, name)
 
     monkeypatch.setattr(format, "read_columns", noted)
-    monkeypatch.setattr(places, "COLUMNS_CACHE_BYTES", 2 * places.BYTES_PER_ROW)
+    monkeypatch.setattr(OF_PROCESS, "limit_bytes", 1)
     return names
 
 
@@ -112,7 +113,7 @@ def test_a_partition_that_few_segments_have_is_looked_for_once(looked_at: list[s
 def test_what_was_passed_over_hides_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is written, merged, cut, expired and deleted between two looks, all batches from an offset on are found
     in order, as written down beside."""
-    monkeypatch.setattr(places, "COLUMNS_CACHE_BYTES", 20 * places.BYTES_PER_ROW)
+    monkeypatch.setattr(OF_PROCESS, "limit_bytes", 100_000)
     monkeypatch.setattr(passed, "PLACES_MAX", 3)
     monkeypatch.setattr(passed, "PARTITIONS_MAX", 5)
     dice, clock = random.Random(seed), FakeClock()

@@ -202,6 +202,7 @@ class LogReader:
     def close(self) -> None:
         """Nobody reads any more."""
         self._ahead.close()
+        self._places.close()
 
     def _key(self, number: int, partition: int, offset: int) -> _Key:
         return number, partition, offset, len(self._log.state.cuts_of(number, partition))

@@ -7,9 +7,7 @@ only if it says that nothing came before it from there on.
 from __future__ import annotations
 
 import itertools
-import threading
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
@@ -24,13 +22,10 @@ from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.index import first_at
+from fairlead.streamlog.reading.kept_columns import Indexed, KeptColumns
 from fairlead.streamlog.reading.passed import Passed
 
 N = TypeVar("N", int, NDArray[np.int64])
-COLUMNS_CACHE_BYTES = 256 * 1024 * 1024
-"""Columns that one log keeps; the least recently used leave first."""
-BYTES_PER_ROW = 140
-"""What a row's columns and its key take in memory."""
 
 
 class BatchPlace(NamedTuple):
@@ -55,13 +50,6 @@ def _all_of(_: Columns, places: range) -> Iterable[int]:
     return places
 
 
-class _Indexed(NamedTuple):
-    """Columns of an object, with the key by which a data segment is sorted."""
-
-    columns: Columns
-    keys: NDArray[np.int64]
-
-
 def _sort_key(slice: N, number: N, partition: N) -> N:
     """The key by which a data segment is sorted (then by offset); of one batch, or of each batch in arrays."""
     return slice << 48 | number << 16 | partition
@@ -81,14 +69,16 @@ class BatchPlaces:
         self._log = log
         self._on_damage = on_damage
         self._passed = Passed()
-        self._lock = threading.Lock()
-        self._columns: OrderedDict[str, _Indexed] = OrderedDict()
-        self._columns_bytes = 0
+        self._kept = KeptColumns()
 
     @property
     def columns_bytes(self) -> int:
         """Size of the columns that are kept."""
-        return self._columns_bytes
+        return self._kept.size_bytes()
+
+    def close(self) -> None:
+        """Nobody looks any more."""
+        self._kept.close()
 
     def from_offset(self, number: int, partition: int, offset: int) -> Iterator[BatchPlace]:
         """Batches of a partition from the one that ends at or after `offset`, in order."""
@@ -252,13 +242,11 @@ class BatchPlaces:
             if len(run):
                 yield range(int(run[0]), int(run[-1]) + 1)
 
-    def _indexed(self, name: str) -> _Indexed | Damaged:
+    def _indexed(self, name: str) -> Indexed | Damaged:
         """An object's columns, or why they cannot be read. Raises: Missing, a merge has replaced it."""
-        with self._lock:
-            found = self._columns.get(name)
-            if found is not None:
-                self._columns.move_to_end(name)
-                return found
+        known = self._kept.find(name)
+        if known is not None:
+            return known
         try:
             columns = format.read_columns(self._log.storage, name)
         except Damaged as error:
@@ -267,13 +255,8 @@ class BatchPlaces:
             self._on_damage(error)
             return error
         numbers = columns.topic.astype(np.int64)
-        found = _Indexed(columns, _sort_key(slices_of_numbers(numbers), numbers, columns.partition.astype(np.int64)))
-        with self._lock:
-            if name not in self._columns:
-                self._columns[name] = found
-                self._columns_bytes += _weight(found)
-                while self._columns_bytes > COLUMNS_CACHE_BYTES and len(self._columns) > 1:
-                    self._columns_bytes -= _weight(self._columns.popitem(last=False)[1])
+        found = Indexed(columns, _sort_key(slices_of_numbers(numbers), numbers, columns.partition.astype(np.int64)))
+        self._kept.keep(name, found)
         return found
 
 
@@ -286,11 +269,6 @@ def _end_of(stretches: Sequence[tuple[Columns, range]]) -> int:
     """Where the last of them ends, which are in order."""
     columns, places = stretches[-1]
     return int(columns.last_offset[places[-1]]) + 1
-
-
-def _weight(indexed: _Indexed) -> int:
-    data = indexed.columns.data
-    return len(indexed.keys) * BYTES_PER_ROW + (0 if data is None else data.nbytes)
 
 
 def _piece(columns: Columns, place: int) -> BatchPlace:
