@@ -425,3 +425,17 @@ def test_a_name_that_no_host_can_have_is_told(empty: CommandLine, tmp_path: Path
     assert (done.code, done.err) == (1, "")
     assert [(row["cluster"], row["state"]) for row in done.json] == [("x", "down"), ("y", "down"), ("z", "down")]
     assert ["cannot be the name of a host" in row["why"][0] for row in done.json] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "stream cursor list -path /s -consumergroup \udcff",
+        "stream cursor delete -path /s -consumergroup \udcff --yes",
+        "stream topic list -path /s -topics \udcff",
+        "job show -id \udcff",
+    ],
+)
+def test_bytes_that_are_no_text_are_refused_where_text_is_meant(fairlead: CommandLine, line: str) -> None:
+    """A command line is bytes; a name or an expression is text."""
+    fairlead.refused(line, "'\\udcff': is no UTF-8 text")

@@ -59,6 +59,14 @@ class Param:
                 return self._number(text)
             case "boolean":
                 return self._boolean(text)
+        return self._text(text)
+
+    def _text(self, text: str) -> str:
+        """JSON, and bytes of a command line, can say what nobody can write down or send."""
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidValue(f"-{self.name} {text!r}: is no UTF-8 text") from error
         return text
 
     def _number(self, text: str) -> int:

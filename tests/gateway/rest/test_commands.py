@@ -327,6 +327,27 @@ async def test_a_link_does_not_move_where_another_option_is_refused(desk: Desk) 
     assert (link.replica_path.path, link.topics) == ("/r2", "a")
 
 
+@pytest.mark.parametrize(
+    ("call", "given"),
+    [
+        ("stream/replica/edit", {"path": "/s", "replica": "/r", "topics": "\udcff"}),
+        ("stream/cursor/delete", {"path": "/s", "consumergroup": "\udcff"}),
+        ("job/cancel", {"id": "\udcff"}),
+    ],
+)
+async def test_what_is_no_text_is_refused(desk: Desk, call: str, given: dict[str, str]) -> None:
+    """JSON can say half a character; nothing could be written down of it."""
+    for path in ("/s", "/r"):
+        await desk.post("stream/create", path=path)
+    await desk.post("stream/upstream/add", path="/r", upstream="/s")
+    await desk.post("stream/replica/add", path="/s", replica="/r", paused=True)
+    headers = {"content-type": "application/json"}
+    answer = await desk.http.post(f"{desk.url}/rest/{call}", content=json.dumps(given), headers=headers)
+    (error,) = answer.json()["errors"]
+    assert (answer.status_code, error["code"]) == (400, "invalid_value")
+    assert error["desc"].endswith("'\\udcff': is no UTF-8 text")
+
+
 async def test_cluster_info_says_where_and_how_much(desk: Desk) -> None:
     """What `fairlead status` shows."""
     (row,) = await desk.get("cluster/info")
