@@ -29,6 +29,8 @@ BODIES_BYTES_MAX: Final = 64_000_000
 """Of all calls that are under way."""
 HEAD_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 10.0
+TAKE_SECONDS: Final = 30.0
+"""Between two looks at what a client has taken of its answer."""
 
 Headers = Sequence[tuple[bytes, bytes]]
 Message = MutableMapping[str, Any]
@@ -74,9 +76,11 @@ class Guard:
         connections_max: int = 500,
         head_seconds: float = HEAD_SECONDS,
         body_seconds: float = BODY_SECONDS,
+        take_seconds: float = TAKE_SECONDS,
     ) -> None:
         self.connections_max = connections_max
         self.head_seconds = head_seconds
+        self.take_seconds = take_seconds
         self._clock = clock
         self._hosts = frozenset({"localhost", *map(_plain, hosts)})
         self._secret = secret
