@@ -276,6 +276,15 @@ async def test_a_topic_is_not_named_with_more_partitions_than_one_may_have() -> 
             await asker.ask(produce.API_KEY, 9, acks=-1, timeout=NO_TIME, topic_data=topics)
 
 
+async def test_partitions_that_are_refused_count_too() -> None:
+    """Each has an answer of its own, which is many times its bytes in the request."""
+    nothing = [{"index": 0, "records": None}] * PARTITIONS_PER_TOPIC_MAX
+    topics = [{"name": "none", "partition_data": nothing}] * (REQUEST_ITEMS_MAX // PARTITIONS_PER_TOPIC_MAX + 1)
+    async with asking() as asker:
+        with pytest.raises(TooManyItems, match="100,000 partitions"):
+            await asker.ask(produce.API_KEY, 9, acks=-1, timeout=NO_TIME, topic_data=topics)
+
+
 async def test_an_answer_ends_where_it_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes after is refused by its own code, so that a client may ask for fewer."""
     assert ANSWER_BYTES_MAX < 2**31

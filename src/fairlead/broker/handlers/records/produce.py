@@ -108,7 +108,7 @@ def submit(ctx: RequestContext, body: memoryview) -> Submitted:
     taking = _Taking(ctx, read_request(body, ctx.version))
     for topic in taking.request.topics:
         taking.take(topic)
-        if taking.partitions > _AT_ONCE_MAX:
+        if taking.partitions + len(taking.answers) > _AT_ONCE_MAX:
             return _in_turns(taking)
     if any(item.unread is not None for item in taking.items):
         return _in_turns(taking)
@@ -123,12 +123,13 @@ class _Taking:
         self.ctx = ctx
         self.request = request
         self.partitions = 0
+        """Of all topics, also those that are refused."""
         self.items: list[_Item] = []
         """Batches that hold."""
         self.answers: list[TopicProduceResponse] = []
 
     def take(self, topic: ProduceTopic) -> None:
-        self.partitions += 1 + len(topic.partitions)
+        self.partitions += len(topic.partitions)
         made = _take(self.ctx, self.request, topic, len(self.answers), self.items)
         self.answers.append(TopicProduceResponse(topic.name, topic.topic_id, made))
 
@@ -157,7 +158,7 @@ async def _in_turns(taking: _Taking) -> Packed | None:
     ctx, pace = taking.ctx, Pace()
     for topic in taking.request.topics:
         taking.take(topic)
-        check_items("partitions", len(taking.items))
+        check_items("partitions", taking.partitions)
         await pace.turn()
     await _look_through(taking)
     _check_order_again(taking)
