@@ -439,3 +439,10 @@ def test_a_name_that_no_host_can_have_is_told(empty: CommandLine, tmp_path: Path
 def test_bytes_that_are_no_text_are_refused_where_text_is_meant(fairlead: CommandLine, line: str) -> None:
     """A command line is bytes; a name or an expression is text."""
     fairlead.refused(line, "'\\udcff': is no UTF-8 text")
+
+
+@pytest.mark.parametrize("file", [".", "/"])
+def test_a_ready_file_needs_a_name(empty: CommandLine, tmp_path: Path, file: str) -> None:
+    """Said before the cluster is up."""
+    empty.refused(f"server --name x --data {tmp_path}/x --ready-file {file}", f"--ready-file {file}: name a file")
+    assert not (tmp_path / "x").exists()

@@ -130,6 +130,8 @@ class _Given:
         advertise = None if self.advertise is None else parse_address(self.advertise, "--advertise")
         if advertise is not None and advertise.port == 0:
             raise InvalidValue(f"--advertise {self.advertise!r}: clients cannot connect to port 0")
+        if self.ready_file is not None and not self.ready_file.name:
+            raise InvalidValue(f"--ready-file {self.ready_file}: name a file")
         return ServerOptions(self.name, self.data, self._settings(), advertise, self.insecure)
 
     def _settings(self) -> Settings:
