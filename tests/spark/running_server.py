@@ -48,13 +48,15 @@ class RunningServer:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[RunningServer]:
+def running(folder: Path, **settings: str) -> Iterator[RunningServer]:
     """A server that merges within a second, until the block ends."""
     ready = folder / "ready.json"
+    ready.unlink(missing_ok=True)
+    environment = QUICK_MERGING | {f"FAIRLEAD_{key.upper()}": value for key, value in settings.items()}
     command = [str(Path(sys.executable).with_name("fairlead")), "server", "--name", "port", "--data", str(folder / "d")]
     command += ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ready-file", str(ready)]
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **QUICK_MERGING})
+        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **environment})
     try:
         wait_until(lambda: ready.exists() or process.poll() is not None, "the server is up")
         assert ready.exists(), (folder / "log").read_text()

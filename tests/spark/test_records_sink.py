@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.spark.running_server import RunningServer
+from tests.spark.running_server import RunningServer, running
 from tests.support.records import read_all
 from tests.support.waiting import wait_until
 
@@ -98,6 +98,28 @@ def test_a_failed_task_leaves_nothing_in_the_topic(spark: SparkSession, server: 
     with pytest.raises(PySparkException, match="a row names partition 7 of topic /default:failed, which has 1"):
         write(rows.repartition(4), server)
     assert values(server, "failed") == []
+
+
+def test_a_full_disk_is_said_in_one_line_and_the_batch_is_there_once_when_there_is_room(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The query ends; started again, it writes the batch that was refused."""
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    (texts / "one.txt").write_text("".join(f"{number}\n" for number in range(500)))
+    rows = spark.readStream.text(str(texts)).selectExpr("'full' topic", "value")
+    sink = rows.writeStream.format("fairlead").option("checkpointLocation", str(tmp_path / "c"))
+    with running(tmp_path, reserve_bytes=str(2**61)) as server:
+        server.post("/rest/stream/topic/create", path="/default", topic="full")
+        query = sink.options(server=server.http, deliveryTimeoutMs=1500).trigger(availableNow=True).start("/default")
+        said = r"the cluster took 0 records and then none for 1\.5 s \(.*bytes are free and .* are kept in reserve.*\);"
+        with pytest.raises(PySparkException, match=said):
+            query.awaitTermination()
+        assert values(server, "full") == []
+    with running(tmp_path) as server:
+        query = sink.options(server=server.http, deliveryTimeoutMs=60_000).trigger(availableNow=True).start("/default")
+        query.awaitTermination()
+        assert values(server, "full") == list(range(500))
 
 
 @pytest.mark.parametrize(

@@ -243,7 +243,7 @@ class Lane:
         error = outcome.error
         if self._is_forgotten(waiting, error):
             self._anew = True
-        self._land(f"{self.place}: {name_of(error)}")
+        self._land(str(error_of(error, str(self.place), outcome.message)))
 
     def _refused(self, waiting: Waiting, outcome: Outcome) -> None:
         """It will never be taken. Those behind it have sequences that count it: they need others."""

@@ -210,8 +210,8 @@ class _Sending:
             except TimeoutError:
                 why = self._producer.down or "no answer"
                 raise Unreachable(
-                    f"the cluster took no record for {self._timeout:g} s ({why}); {len(self._under_way):,} batches "
-                    "and what is behind them are missing, and come with the next try"
+                    f"the cluster took {self._records:,} records and then none for {self._timeout:g} s ({why}); what "
+                    "is missing is sent by the query, or by a write with txnAppId, when it is started again"
                 ) from None
         if self._failed is not None:
             raise self._failed
