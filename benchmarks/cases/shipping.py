@@ -3,7 +3,9 @@
 How many records a second come to headquarters until lag grows: the rate is doubled until headquarters is more than a
 second behind when a step ends. And how long an alert takes, from the moment when it was to be written on board to its
 arrival in the port, the office and headquarters, while all ships write at the first rate; the worst of the three is in
-the figures. Each ship, and the port, has a replicator of its own, all on this machine.
+the figures. These three are every cluster ashore here; the demo has seven. The alert is a plain record that the load
+program writes on board: the time of the Spark job that finds out about a lost container, in the demo, is not in it.
+Each ship, and the port, has a replicator of its own, all on this machine.
 """
 
 from __future__ import annotations
