@@ -17,7 +17,7 @@ from fairlead.kafka.connecting.versions import FETCH, PRODUCE, SPOKEN
 from fairlead.protocol import client_fetch, client_produce
 from fairlead.protocol.messages import read_request, read_response, write_request
 from fairlead.protocol.schema import plan
-from fairlead.protocol.wire import Malformed
+from fairlead.protocol.wire import Malformed, uvarint
 
 COLD = [(api, version) for api, versions in SPOKEN.items() for version in versions if api not in (FETCH, PRODUCE)]
 DESCRIBE_CLIENT_QUOTAS, DESCRIBE_TRANSACTIONS, DESCRIBE_QUORUM = 48, 65, 55
@@ -183,3 +183,13 @@ def test_hostile_fetch_and_produce_answers_are_refused_or_read(data: Any, fetch:
         client_fetch.read_response(data, fetch)
     with contextlib.suppress(Malformed):
         client_produce.read_response(data, produce)
+
+
+def test_very_many_tagged_fields_of_an_answer_are_refused_before_they_are_read() -> None:
+    """Those of a fetched partition, of which one has a meaning."""
+    topic = uvarint(2) + b"a" + uvarint(2) + bytes(4 + 2 + 8 + 8 + 8) + uvarint(0) + bytes(4) + uvarint(0)
+    start = bytes(4 + 2 + 4) + uvarint(2) + topic
+    answer = client_fetch.read_response(start + uvarint(2) + b"\x05\x00" * 2 + bytes(2), 12)
+    assert list(answer.partitions) == [("a", 0)]
+    with pytest.raises(Malformed, match="100,000 tagged fields"):
+        client_fetch.read_response(start + uvarint(200_000) + b"\x05\x00" * 200_000 + bytes(2), 12)

@@ -176,7 +176,7 @@ def _read_diverging(reader: Reader) -> tuple[int, int] | None:
         reader.skip_tags()
         return None
     found: tuple[int, int] | None = None
-    for _ in range(reader.uvarint()):
+    for _ in reader.tags():
         tag, data = reader.uvarint(), reader.take(reader.uvarint())
         if tag == _DIVERGING_TAG:
             epoch, end = Reader(data).numbers(_DIVERGING)
