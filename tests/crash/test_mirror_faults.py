@@ -78,6 +78,7 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ends]:
         yield Ends(tmp_path_factory.mktemp("ends"), stack)
 
 
+@pytest.mark.timeout(900)  # it takes minutes where others work beside it
 @pytest.mark.parametrize(("source", "target", "mode"), WAYS)
 def test_a_mirror_loses_nothing_whatever_fails(ends: Ends, tmp_path: Path, source: str, target: str, mode: str) -> None:
     """And keeps keys, values, headers, times, tombstones, codecs, transactions and the order."""

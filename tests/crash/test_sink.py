@@ -69,6 +69,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield site
 
 
+@pytest.mark.timeout(900)  # it takes minutes where others work beside it
 def test_what_a_query_writes_is_there_once_over_kills(site: Site, tmp_path: Path) -> None:
     """At random moments of its batches; the records of a batch are in other tasks when it runs again."""
     choose = random.Random(SEED)

@@ -148,6 +148,7 @@ def _java(mirror: MirrorProcess) -> int | None:
     return found[0] if found else None
 
 
+@pytest.mark.timeout(900)  # it takes minutes where others work beside it
 def test_whatever_is_killed_nothing_is_lost(brokers: list[RunningBroker], tmp_path: Path) -> None:
     """Processes of tasks, Spark's JVM, and the mirror itself with all workers it leaves behind: each in the middle of a
     burst. The mirror that is started again goes on at its positions."""
