@@ -325,6 +325,43 @@ def test_a_topic_with_compact_does_not_expire() -> None:
     assert stored(log) == {(kept, 0): [(offset, offset) for offset in range(5)]}
 
 
+@pytest.mark.parametrize("stopped", ["before the change", "after the change"])
+def test_a_topic_that_is_compacted_no_more_expires_after_a_restart_too(stopped: str) -> None:
+    """Whether it was changed before the log was opened or behind that. What stays is not written anew for that."""
+    clock, eager = FakeClock(), replace(TINY, merge_commits_min=1)
+    log = fresh(clock=clock, settings=eager)
+    world = World(1, clock)
+    world.log = log
+    first, second = made(log, "first").number, made(log, "second").number
+    for name in ("first", "second"):
+        committed(log, lambda d, name=name: set_configs(d, name, {"cleanup.policy": "compact"}))  # type: ignore[misc]
+    log.upkeep.set_retention(1000)
+    for number in (first, second):
+        produced(log, number, b"0")
+        clock.pass_ms(60_000)
+        world.merge()
+    clock.pass_ms(60_000)
+    world.merge()
+    assert stored(log) == {(first, 0): [(0, 0)], (second, 0): [(0, 0)]}
+    spared = {segment.name for segment in log.announced.manifest.segments if segment.kind == "data"}
+
+    def expire() -> None:
+        committed(log, lambda d: set_configs(d, "first", {"cleanup.policy": None}))
+
+    if stopped == "after the change":
+        expire()
+    clock.pass_ms(1000)
+    world.log = log = opened(log.announced.storage, clock=clock, settings=eager, seed=9)
+    log.upkeep.set_retention(1000)
+    if stopped == "before the change":
+        expire()
+    clock.pass_ms(1000)
+    assert 0 < world.merge(50) < 50
+    assert stored(log) == {(second, 0): [(0, 0)]}
+    assert log.announced.state.partition(first, 0).start == 1
+    assert len(spared & {segment.name for segment in log.announced.manifest.segments}) == 1
+
+
 def test_records_of_a_deleted_topic_go_when_space_is_short_or_time_has_passed() -> None:
     """The tombstone stays, and the TOPIC row too while it is of another segment: rows between the two may need it."""
     clock = FakeClock()

@@ -58,6 +58,8 @@ class MergeJob:
     segment_bytes_max: int = SEGMENT_BYTES_MAX
     reclaim_share: float = 0.0
     """An input is left as it is if less than this part of its bytes belongs to deleted topics. 0: all are rewritten."""
+    only_losing: bool = False
+    """Inputs with record batches that all stay are left as they are; if all do, so is the run."""
     checkpoint: CheckpointEntry | None = None
     replay: tuple[LogObject, ...] = ()
     """Objects before `first`: the new checkpoint needs the rows that the old one lacks, or all if that is damaged."""
@@ -96,7 +98,7 @@ class MergeResult:
     checkpoint: CheckpointEntry | None = None
     """A new one; None: the old one still holds."""
     kept: tuple[str, ...] = ()
-    """Segments that were searched for deleted topics and are left as they are."""
+    """Segments that were searched for what goes, and are left as they are."""
 
 
 @dataclass(frozen=True, slots=True)

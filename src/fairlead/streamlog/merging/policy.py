@@ -74,8 +74,8 @@ class Now:
     """Topic number → when it was deleted (`appended_at`), of all tombstones known."""
     compact: frozenset[int] = frozenset()
     exempt_less_at: int = 0
-    """When topics were last seen to be in `compact` no more, or dead batches to be kept no more: what was spared for
-    them before this may go."""
+    """When topics were last seen to be in `compact` no more, or dead batches to be kept no more, or when the log was
+    opened, since that may have been so before: what was spared for them before this may go."""
     histories: Mapping[tuple[int, int], History] = field(default_factory=dict)
     deleted_to: Mapping[tuple[int, int], int] = field(default_factory=dict)
     """(topic number, partition) → the offset below which its owner has deleted all records."""
@@ -176,7 +176,8 @@ def _expiry(manifest: Manifest, found: Sequence[CommitRun], now: Now, settings: 
     for run in found:
         expired = [s for s in run.segments if s.kind == "data" and s.newest_at < now.cut_off_ms and _may_expire(s, now)]
         if expired:
-            return _dropping(expired, run, manifest, now, settings)
+            job = _dropping(expired, run, manifest, now, settings)
+            return replace(job, only_losing=all(map(_was_spared, expired)))
     return None
 
 
@@ -201,8 +202,12 @@ def _dropping(
 
 def _may_expire(segment: SegmentEntry, now: Now) -> bool:
     """False for a segment of exempt topics and kept batches only, which an earlier expiry left."""
-    spared = segment.newest_at < segment.expired_to and segment.cleaned_at >= now.exempt_less_at
+    spared = _was_spared(segment) and segment.cleaned_at >= now.exempt_less_at
     return not (now.compact or now.kept) or not spared
+
+
+def _was_spared(segment: SegmentEntry) -> bool:
+    return segment.newest_at < segment.expired_to
 
 
 def _commits(manifest: Manifest, waiting: Sequence[Waiting], now: Now, settings: MergeSettings) -> MergeJob | None:

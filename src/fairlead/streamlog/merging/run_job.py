@@ -21,7 +21,7 @@ from fairlead.model.names import SLICES
 from fairlead.storage import names
 from fairlead.storage.interface import Put, Storage
 from fairlead.streamlog.merging.job import MergeJob, MergeResult
-from fairlead.streamlog.merging.survivors import Merged, deleted_rows, merge
+from fairlead.streamlog.merging.survivors import Merged, deleted_rows, has_batches, loses, merge
 from fairlead.streamlog.numbers import slices_of_numbers
 from fairlead.streamlog.objects import checkpoint, format
 from fairlead.streamlog.objects.columns import Columns
@@ -93,7 +93,11 @@ class _Merge:
             raise Damaged(f"{self.job.prefix}, commits [{self.job.first}, {self.job.end})", str(error)) from error
 
     def _worth_it(self, inputs: list[Columns]) -> list[Columns]:
-        """Inputs that are rewritten: all, or those in which deleted topics have enough bytes."""
+        """Inputs that are rewritten: all, or those in which enough goes."""
+        if self.job.only_losing:
+            losing = [columns for columns in inputs if loses(columns, self.job)]
+            control = [columns for columns in inputs if not has_batches(columns)]
+            return [*control, *losing] if losing else []
         if not self.job.reclaim_share:
             return inputs
         return [columns for columns in inputs if self._deleted_share(columns) >= self.job.reclaim_share]

@@ -83,6 +83,19 @@ def deleted_rows(columns: Columns, deleted: Iterable[int]) -> NDArray[np.bool_]:
     return found
 
 
+def has_batches(columns: Columns) -> bool:
+    """Whether these are rows of a data segment."""
+    return bool(np.any(columns.kind == Kind.BATCH))
+
+
+def loses(columns: Columns, job: MergeJob) -> bool:
+    """Whether record batches among these rows do not stay."""
+    dead = DeadRows(job.cuts, job.kept)
+    below = _below(columns, job.deleted_to) | _below(columns, job.expired_below)
+    goes = (_expired(columns, job) | below | dead.among(columns)) & ~dead.kept(columns)
+    return bool(np.any((columns.kind == Kind.BATCH) & (goes | deleted_rows(columns, job.deleted))))
+
+
 def _expired(columns: Columns, job: MergeJob) -> NDArray[np.bool_]:
     if job.cut_off_ms is None:
         return np.zeros(len(columns), np.bool_)

@@ -86,8 +86,9 @@ class Upkeep:
         """Expiry by the settings of topics."""
         self._producer_expiry_ms = PRODUCER_EXPIRY_MS
         self._shortest_ms = 0
-        self._exempt: frozenset[int | DeadFrom] = frozenset()
-        self._exempt_less_at_ms = 0
+        self._exempt = _exempt(log.state)
+        self._exempt_less_at_ms = guard.now_ms() - 1
+        """What the last writer had not looked at yet, nobody knows: it is looked at again."""
         self._due: deque[_Due] = deque()
         self._checkpoint_at_ms: int | None = None
         self._k = log.manifest.k
@@ -140,10 +141,9 @@ class Upkeep:
         log = self._log
         state = log.state
         deleted = {t.number: t.deleted_at_ms for t in state.tombstones.values()} | state.yielded
-        kept = tuple(state.kept_from())
         now_ms, cut_off_ms, compact = self._guard.now_ms(), self._guard.cut_off_ms(self._ttl_ms), _compacted(state)
         if cut_off_ms is not None:
-            exempt = compact | frozenset(kept)
+            exempt = _exempt(state)
             if any(isinstance(each, tuple) or state.topic(each) is not None for each in self._exempt - exempt):
                 self._exempt_less_at_ms = now_ms - 1  # a segment that is made now has this in `cleaned_at`
             self._exempt = exempt
@@ -160,7 +160,7 @@ class Upkeep:
             deleted_to=state.deleted_to(),
             expired_below=tuple(_still_below(state, found) for found in self.topics.dead.partitions),
             cuts=tuple(state.dead_from()),
-            kept=kept,
+            kept=tuple(state.kept_from()),
             half_dead=self.topics.dead.segments,
             urgent=self._reserve.is_reached,
             room_bytes=self._reserve.room_for_merging_bytes(),
@@ -309,6 +309,11 @@ def _starts(storage: Storage, name: str) -> list[Row]:
 def _compacted(state: ShardState) -> frozenset[int]:
     """Topics that are exempt from time-to-live until compaction exists: those that are compacted only."""
     return frozenset(number for number, life in state.topic_table.lives.items() if not life.expires)
+
+
+def _exempt(state: ShardState) -> frozenset[int | DeadFrom]:
+    """Those topics, and the cuts whose dead batches are kept."""
+    return _compacted(state) | frozenset(state.kept_from())
 
 
 def histories(state: ShardState) -> dict[tuple[int, int], History]:
