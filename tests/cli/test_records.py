@@ -147,8 +147,10 @@ class Consumer:
     commits: KafkaException | None = None
     committing: KafkaException | None = None
     closed: list[bool]
+    told: list[dict[str, Any]]
 
-    def __init__(self, _settings: Any) -> None:
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.told.append(settings)
         self._records = [record()]
 
     def list_topics(self, topic: str, _seconds: float) -> Any:
@@ -188,7 +190,7 @@ def record() -> Any:
 @pytest.fixture
 def consumer(monkeypatch: pytest.MonkeyPatch) -> type[Consumer]:
     """The client that `consume` gets."""
-    kind = type("Consumer", (Consumer,), {"closed": []})
+    kind = type("Consumer", (Consumer,), {"closed": [], "told": []})
     monkeypatch.setattr(confluent_kafka, "Consumer", kind)
     return kind
 
@@ -217,6 +219,13 @@ def test_a_commit_that_fails_at_the_end_is_told(
     assert "group g has not committed" in done.err
     assert "seen again" in done.err
     assert consumer.closed == [True]
+
+
+def test_who_ends_it_while_the_server_is_away_waits_for_seconds(known: CommandLine, consumer: type[Consumer]) -> None:
+    """librdkafka keeps a commit, and its own one while it closes, for as long as a member's session; usually 45 s each,
+    and no Ctrl-C is heard."""
+    known("consume t --group g --follow")
+    assert [settings["session.timeout.ms"] for settings in consumer.told] == [6_000]
 
 
 def test_a_group_whose_offsets_cannot_be_read_is_told(known: CommandLine, consumer: type[Consumer]) -> None:

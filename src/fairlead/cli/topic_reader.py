@@ -13,6 +13,9 @@ WAIT_SECONDS = 15.0
 """For an answer of a broker; then it is said that there is none."""
 POLL_SECONDS = 0.5
 """Of one poll of librdkafka; Ctrl-C is heard between two."""
+COMMIT_MS = 6_000
+"""A commit waits so long for a server that has gone, then the closing does; librdkafka takes it from the session of a
+member, which this reader never is."""
 
 
 def client_settings() -> dict[str, Any]:
@@ -37,6 +40,7 @@ class TopicReader:
             {
                 "bootstrap.servers": bootstrap,
                 "group.id": group or "fairlead-consume",
+                "session.timeout.ms": COMMIT_MS,
                 "enable.auto.commit": group is not None,
                 "enable.auto.offset.store": False,
                 "enable.partition.eof": True,
