@@ -119,6 +119,9 @@ class FaultyDirectory:
         with self.faults.called("delete", name):
             self._storage.delete(name)
 
+    def remove_empty(self, prefix: str, before: str | None = None) -> None:
+        self._storage.remove_empty(prefix, before)
+
     def sync(self, prefix: str) -> None:
         with self.faults.called("sync", prefix):
             self._storage.sync(prefix)

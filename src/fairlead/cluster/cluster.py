@@ -474,6 +474,7 @@ class Cluster:
     def _delete_objects(self, prefix: str) -> None:
         for name in list(self.storage.list(prefix + "/")):
             self.storage.delete(name)
+        self.storage.remove_empty(prefix + "/")
 
 
 def _damage(record: StreamRecord, error: Exception) -> Damaged:

@@ -64,6 +64,12 @@ class Storage(Protocol):
         """Remove the object if it is there. Not durable at once: it may come back after a power failure."""
         ...
 
+    def remove_empty(self, prefix: str, before: str | None = None) -> None:
+        """Give back what the storage itself keeps for names that are not used any more: folders of a directory in which
+        nothing is. Those below `prefix` (which ends in `/`) and its own; or those right below it whose names are lower
+        than `before`. A folder that gets an object meanwhile stays."""
+        ...
+
     def sync(self, prefix: str) -> None:
         """Make all objects below `prefix` durable that a reader can see; called once before a log is opened."""
         ...

@@ -401,6 +401,23 @@ class LocalStorage:
         """False if it is in no pack. Who does not hold the directory leaves an empty pack there."""
         return self._index.delete(name) is not None if self._packer is None else self._packer.delete(name)
 
+    def remove_empty(self, prefix: str, before: str | None = None) -> None:
+        """Remove empty folders; what cannot be removed stays.
+
+        A put that finds its folder gone makes it again, and syncs its parents again: it is forgotten first that they
+        were, as from then on another may make it.
+        """
+        top = os.path.join(self._root, prefix.rstrip("/"))
+        with contextlib.suppress(OSError):
+            if before is None:
+                folders = [folder for folder, _, _ in os.walk(top, topdown=False)]
+            else:
+                folders = [os.path.join(top, name) for name in os.listdir(top) if prefix + name < before]
+            for folder in folders:
+                self._durable.discard(folder)
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
+
     def sync(self, prefix: str) -> None:
         """Sync every directory below `prefix` and its parents.
 

@@ -253,6 +253,9 @@ class MemoryStorage:
                 self._deleted[name] = found
             self._unsynced.discard(name)
 
+    def remove_empty(self, prefix: str, before: str | None = None) -> None:
+        pass
+
     def sync(self, prefix: str) -> None:
         with self.faults.called("sync", prefix):
             self._unsynced = {name for name in self._unsynced if not name.startswith(prefix)}

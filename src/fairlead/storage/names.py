@@ -97,6 +97,11 @@ def manifests_of(prefix: str) -> str:
     return f"{prefix}/manifest/"
 
 
+def of_epoch(prefix: str, number: int) -> str:
+    """The folder of a writer epoch in `commits_of` or `manifests_of`."""
+    return f"{prefix}{number:020d}"
+
+
 def segments_of(prefix: str) -> str:
     """What to list for all segments, named by a manifest or not."""
     return f"{prefix}/segment/"

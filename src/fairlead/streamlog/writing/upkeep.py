@@ -259,18 +259,21 @@ class Upkeep:
         return found
 
     def sweep(self, due: Iterable[Replaced]) -> None:
-        """Delete objects, once it is certain that the shard is still ours. Blocking.
+        """Delete objects, once it is certain that the shard is still ours, and then the folders that older epochs
+        leave: nobody acknowledges what is put there. Blocking.
 
         Raises:
             Fenced, StorageUnavailable
         """
         log = self._log
-        names = [name for replaced in due for name in replaced.all(log.prefix)]
+        due_names = [name for replaced in due for name in replaced.all(log.prefix)]
         try:
-            if names:
+            if due_names:
                 opening.check_fence(log.storage, log.prefix, self._epoch)
-            for name in names:
+            for name in due_names:
                 log.storage.delete(name)
+            for prefix in (names.commits_of(log.prefix), names.manifests_of(log.prefix)):
+                log.storage.remove_empty(prefix, names.of_epoch(prefix, self._epoch.number))
         except FairleadError:
             self._left_over = True
             raise
