@@ -366,6 +366,7 @@ def test_a_topic_owned_elsewhere_is_read_only(running_broker: RunningBroker) -> 
         partition = partition_of(client.exchange(PRODUCE, V_PRODUCE, produce_body("copy", one_record())))
         assert partition.error_code == 44
         assert "owned by /mapr/sydney/cargo" in partition.error_message
+        assert "`fairlead cluster list` shows the addresses of sydney" in partition.error_message
         (result,) = client.call(20, 1, topic_names=["copy"], timeout=TIMEOUT).responses
         assert result.error_code == 44
         (result,) = client.call(

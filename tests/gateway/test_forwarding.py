@@ -87,12 +87,15 @@ async def test_a_request_of_several_partitions_has_each_ones_outcome(client: Cli
     assert sf.end(SHIPS, "box") == 1
 
 
-async def test_nothing_is_kept_back_without_the_option(ny: Site, client: Client) -> None:
-    """As ever the refusal is final, and names the owner."""
+async def test_nothing_is_kept_back_without_the_option(sf: Site, ny: Site, client: Client) -> None:
+    """As ever the refusal is final, and names the owner and how to reach it."""
     await ny.cluster.edit_stream(SHIPS, forward_writes=False)
     code, why = said(await client.produce(BOX, plain(b"x")))
     assert code == ErrorCode.policy_violation
     assert f"owned by {SOURCE}; this copy is read-only" in why
+    url = ny.cluster.links.find(ny.cluster.stream(SHIPS).id, SOURCE).replica_urls[0]
+    assert f"{SOURCE.cluster} is at {url}" in why
+    assert f"`fairlead cluster add -http {url}` asks it for its Kafka addresses" in why
 
 
 async def test_an_owner_takes_writes_only_from_replicas_that_it_marked(sf: Site, client: Client) -> None:

@@ -145,7 +145,10 @@ def client_error(error: Any, topic: str) -> Exception:
     if error.code() in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}:
         return UnknownTopic(f"topic {topic} does not exist")
     if error.code() == KafkaError.POLICY_VIOLATION:
-        return BadRequest(f"topic {topic} is owned by another cluster; `fairlead stream topic info` names it")
+        return BadRequest(
+            f"topic {topic} is owned by another cluster; `fairlead stream topic info` names it, and "
+            "`fairlead cluster list` shows its addresses"
+        )
     if error.code() == KafkaError._UNKNOWN_PARTITION:
         return no_partition(topic)
     if error.code() == KafkaError.INVALID_RECORD:  # librdkafka does not hand on the server's words

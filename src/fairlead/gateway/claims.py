@@ -16,6 +16,7 @@ from typing import Final
 from fairlead.cluster.claims import Claiming, parent
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.jobs import BatchOutcome, JobRecord, Refusal
+from fairlead.cluster.reaching import not_owner
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.orders.chosen import chosen
 from fairlead.model.errors import (
@@ -23,7 +24,6 @@ from fairlead.model.errors import (
     FairleadError,
     InvalidValue,
     NotAllowed,
-    NotOwner,
     OwnerPending,
     TryAgain,
     UnknownStream,
@@ -71,7 +71,7 @@ class Claims:
         """
         stream = self._cluster.stream(path)
         if options.into:
-            owned_here(stream, stream.topic(options.into)[1])
+            self._owned_here(stream, stream.topic(options.into)[1])
         loop = asyncio.get_running_loop()
         names = await loop.run_in_executor(self._cluster.lookups, chosen, stream, topics)
         if len(names) > 1:
@@ -103,10 +103,15 @@ class Claims:
 
     async def _claim(self, stream: Stream, name: str, options: ClaimOptions, job: bytes) -> int:
         claiming = claiming_of(stream, stream.topic(name)[1], options.into)
-        owned_here(stream, claiming.into)
+        self._owned_here(stream, claiming.into)
         if options.dry_run:
             return sum(claiming.unclaimed(partition) for partition in range(claiming.topic.partitions))
         return await claiming.run(lambda: self._cluster.jobs.get(job).running)
+
+    def _owned_here(self, stream: Stream, topic: Topic) -> None:
+        """Check that the stream writes the topic. Raises: NotOwner."""
+        if topic.owner != stream.id:
+            raise not_owner(self._cluster, stream, topic)
 
 
 def claiming_of(stream: Stream, topic: Topic, into: str = "") -> Claiming:
@@ -124,12 +129,6 @@ def claiming_of(stream: Stream, topic: Topic, into: str = "") -> Claiming:
     if found.number == topic.number and found.name == topic.name:
         raise InvalidValue(f"-into {into}: that is the diverged topic itself")
     return Claiming(stream, topic, found)
-
-
-def owned_here(stream: Stream, topic: Topic) -> None:
-    """Check that the stream writes the topic. Raises: NotOwner."""
-    if topic.owner != stream.id:
-        raise NotOwner(topic.name, stream.owner_path(topic))
 
 
 def _is_diverged(stream: Stream, name: str) -> bool:

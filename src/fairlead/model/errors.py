@@ -157,8 +157,12 @@ class NotAllowed(BadRequest):
 class NotOwner(NotAllowed):
     """Another stream gives the offsets of this topic."""
 
-    def __init__(self, topic: str, owner: str) -> None:
-        super().__init__(f"topic {topic} is owned by {owner}; this copy is read-only, write and change it there")
+    def __init__(self, topic: str, owner: str, way: str = "") -> None:
+        """`way`: how the owner's cluster is reached, as far as that is known."""
+        super().__init__(
+            f"topic {topic} is owned by {owner}; this copy is read-only, write and change it there"
+            + (f": {way}" if way else "")
+        )
         self.topic = topic
         self.owner = owner
 

@@ -210,7 +210,10 @@ async def test_elsewhere_than_at_its_owner_a_topic_keeps_its_settings_and_the_re
         answer = await alter(asker, ("retention.ms", 0, "1"), topic="/ships:copy", dry=dry)
         assert (answer.error_code, answer.error_message) == (
             ErrorCode.policy_violation,
-            "topic /ships:copy is owned by /mapr/site/default; this copy is read-only, write and change it there",
+            (
+                "topic /ships:copy is owned by /mapr/site/default; this copy is read-only, write and change it there: "
+                "it is in this cluster"
+            ),
         )
 
 

@@ -73,7 +73,10 @@ async def test_elsewhere_than_at_its_owner_a_topic_keeps_its_records_and_the_log
                 "/ships:copy": [(0, -1, ErrorCode.policy_violation)]
             }
         assert [line["why"] for line in lines] == [
-            "topic /ships:copy is owned by /mapr/site/default; this copy is read-only, write and change it there"
+            (
+                "topic /ships:copy is owned by /mapr/site/default; this copy is read-only, write and change it there: "
+                "it is in this cluster"
+            )
         ]
 
 

@@ -140,3 +140,4 @@ async def test_a_copy_does_not_say_what_it_has_heard_of_producers() -> None:
         (answer,) = topic.partitions
         assert (answer.error_code, answer.active_producers) == (ErrorCode.policy_violation, ())
         assert "topic /ships:copy is owned by /mapr/site/default" in answer.error_message
+        assert "it is in this cluster" in answer.error_message

@@ -25,6 +25,7 @@ from fairlead.broker.forwarding.reach import Reach
 from fairlead.broker.topics.topics import Found
 from fairlead.broker.traffic import Traffic
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.reaching import way_to
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import FairleadError, InvalidValue, NotAllowed, TryAgain, Unanswered, Unreachable, another
 from fairlead.protocol.batch import CheckedBatch
@@ -212,7 +213,7 @@ class ClientForwards:
         done: asyncio.Future[Sequence[Outcome]] = asyncio.get_running_loop().create_future()
         stream, _, topic = batches[0].found
         if not urls_of_owner(self._forwarder.cluster, stream, topic.owner):
-            done.set_result([_no_neighbour(stream, each.found) for each in batches])
+            done.set_result([_no_neighbour(self._forwarder.cluster, stream, each.found) for each in batches])
             self._forwarder.traffic.forward_failures += len(batches)
             return done
         for each in batches:
@@ -261,11 +262,13 @@ class ClientForwards:
         self._connections.clear()
 
 
-def _no_neighbour(stream: Stream, found: Found) -> NotAllowed:
+def _no_neighbour(cluster: Cluster, stream: Stream, found: Found) -> NotAllowed:
     owner = stream.owner_path(found.topic)
+    way = way_to(cluster, owner)
     return NotAllowed(
         f"topic {found.topic.name} is owned by {owner}, which is no neighbour of {stream.global_path} (there is no "
-        "link to it, nor an upstream with an address); write there, or hand the topic over to a neighbour"
+        f"link to it, nor an upstream with an address); write there{way and f' ({way})'}, or hand the topic "
+        "over to a neighbour"
     )
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from fairlead.broker.topics.packed_topics import PackedTopics
 from fairlead.cluster.cluster import Cluster
+from fairlead.cluster.reaching import not_owner
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import InvalidName, NotOwner, UnknownStream, UnknownTopic
 from fairlead.model.names import check_topic_name, parse_stream_path, split_topic
@@ -135,5 +136,5 @@ class ListenerView:
         return "" if stream.path == self._home_path else f"{stream.path}:"
 
     def not_owner(self, stream: Stream, topic: Topic) -> NotOwner:
-        """The refusal of what only the owner may do, naming it by its path."""
-        return NotOwner(self.name_of(stream, topic.name), stream.owner_path(topic))
+        """The refusal of what only the owner may do, naming it by its path and how to reach it."""
+        return not_owner(self.cluster, stream, topic, self.name_of(stream, topic.name))

@@ -12,6 +12,7 @@ from typing import Any
 from fairlead.client.command import Given
 from fairlead.cluster.claims import Claiming, parent
 from fairlead.cluster.owner_changes import diverged_of, put_aside_for
+from fairlead.cluster.reaching import not_owner
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.topic_filter import TopicFilter, check_expression
 from fairlead.cluster.values import TIMESTAMP_TYPES
@@ -22,7 +23,7 @@ from fairlead.gateway.rest.context import Handler, RestContext, Rows
 from fairlead.gateway.rest.long_json import in_turns
 from fairlead.gateway.rest.lookups import looked_up
 from fairlead.gateway.takeovers.work import TakeoverOptions
-from fairlead.model.errors import InvalidValue, NotOwner
+from fairlead.model.errors import InvalidValue
 from fairlead.streamlog.ownership.histories import beginning_of
 from fairlead.streamlog.ownership.standing import is_active
 from fairlead.streamlog.reading.sizes import Size
@@ -45,7 +46,7 @@ async def create(context: RestContext, given: Given) -> Rows:
 async def edit(context: RestContext, given: Given) -> Rows:
     stream = context.stream(given)
     name = given["topic"]
-    _check_owner(stream, name)
+    _check_owner(context, stream, name)
     configs = _configs(given)
     if given["partitions"] is not None:
         await stream.set_partitions(name, given["partitions"])
@@ -128,7 +129,7 @@ def _row(stream: Stream, topic: Topic, lags: Mapping[str, int], size: Size | Non
 
 async def delete(context: RestContext, given: Given) -> Rows:
     stream = context.stream(given)
-    _check_owner(stream, given["topic"])
+    _check_owner(context, stream, given["topic"])
     await stream.delete_topic(given["topic"])
     return []
 
@@ -160,6 +161,7 @@ async def resolve(context: RestContext, given: Given) -> Rows:
     if sum(given[way] is not None for way in ("rename", "as", "take")) != 1:
         raise InvalidValue("give one of -rename, -as and -take")
     if given["rename"] is not None:
+        _check_owner(context, stream, topic)
         await stream.rename_topic(topic, given["rename"])
     elif given["as"] is not None:
         await stream.take_topic_as(topic, given["as"])
@@ -168,15 +170,15 @@ async def resolve(context: RestContext, given: Given) -> Rows:
     return []
 
 
-def _check_owner(stream: Stream, name: str) -> None:
-    """Refuse what only the owner of a topic may do, naming it by its path.
+def _check_owner(context: RestContext, stream: Stream, name: str) -> None:
+    """Refuse what only the owner of a topic may do, naming it by its path and how to reach it.
 
     Raises:
         UnknownTopic, NotOwner.
     """
     _, topic = stream.topic(name)
     if topic.owner != stream.id:
-        raise NotOwner(name, stream.owner_path(topic))
+        raise not_owner(context.cluster, stream, topic)
 
 
 def timestamp_type(stream: Stream, topic: Topic) -> str:

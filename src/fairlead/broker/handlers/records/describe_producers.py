@@ -15,7 +15,7 @@ from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import AnswerFields
 from fairlead.broker.errors import RefusedRequest, code_of, message_of
 from fairlead.broker.pacing import Pace
-from fairlead.model.errors import NotOwner, OwnerPending
+from fairlead.model.errors import OwnerPending
 from fairlead.model.limits import REQUEST_ITEMS_MAX
 from fairlead.protocol.messages import Fields
 from fairlead.streamlog.ownership.histories import beginning_of
@@ -65,7 +65,7 @@ def _place(ctx: RequestContext, name: str, index: int) -> _Place | Exception:
         topic = found.topic
         topic.check_partition(index)
         if topic.owner != found.stream.id:
-            raise NotOwner(name, found.stream.owner_path(topic))
+            raise ctx.listener.not_owner(found.stream, topic)
         state = found.shard.state.partition(topic.number, index)
         if not is_active(topic, index, state):
             raise OwnerPending(topic.name, index, state.end, beginning_of(topic.since, index)[0])
