@@ -109,8 +109,8 @@ SHOWN: dict[tuple[str, str], Callable[[JavaVM, str], str | None]] = {
     ("group.protocol=consumer", "librdkafka"): librdkafka_consumer,
 }
 UNTESTED = {("transactional.id", "franz-go")}
-"""There is no Go here. What it shows is the code that its version of the request gets, which
-`test_transactions_have_no_coordinator` holds."""
+"""No test needs Go. The text was seen with the version that the guide names; it is the code that its version of the
+request gets, which `test_transactions_have_no_coordinator` holds."""
 
 
 def told() -> dict[tuple[str, str], str]:
