@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -161,10 +161,41 @@ def test_a_job_writes_no_more_than_the_room_that_is_left() -> None:
 
 
 def test_expiry_is_held_up_by_nothing() -> None:
-    """It writes control rows alone, and it makes room."""
+    """It writes control rows alone where all expires, and it makes room."""
     job = plan(manifest(segment(0, 5, size=8 * MB)), [], now(200 * DAY_MS, urgent=True, room_bytes=0), SETTINGS)
     assert job is not None
     assert job.segment_bytes_max == SETTINGS.segment_bytes_max
+
+
+def test_an_expiry_that_must_write_more_than_the_room_that_is_left_holds_up_nothing() -> None:
+    """What never expires is written anew: then later runs have their turn. Nor does it count what goes."""
+    old = 50 * DAY_MS
+    exempt = segment(0, 5, size=8 * MB, at=old, slices=slices({3: 7 * MB, 4: MB}))
+    other = segment(5, 9, at=old, slices=slices({4: 100}))
+    reclaimed = segment(9, 12, size=1000)
+    compact = frozenset({3})
+    deleted = {3: 99 * DAY_MS}
+
+    def first(room_bytes: int | None, *segments: SegmentEntry, **changes: Any) -> int | None:
+        job = plan(manifest(*segments), [], now(room_bytes=room_bytes, compact=compact, **changes), SETTINGS)
+        return None if job is None else job.first
+
+    assert first(1, exempt, other) == 5
+    assert first(1, exempt) is None
+    assert first(1000, exempt, reclaimed, deleted=deleted, urgent=True) == 9
+    assert first(None, exempt, other) == 0
+    assert first(8 * MB, exempt, other) == 0
+    assert first(7 * MB, exempt, other) == 5  # the rows' columns too
+    kept = ((4, 0, 0, 20, 0),)
+    assert first(1, other, kept=kept) is None
+
+
+def slices(size_bytes: dict[int, int]) -> tuple[SliceCount, ...]:
+    """Of each of these slices so many bytes, in rows of a thousand each."""
+    return tuple(
+        SliceCount(size // 1000 + 1, size, 1) if (size := size_bytes.get(n, 0)) else SliceCount(0, 0, 0)
+        for n in range(17)
+    )
 
 
 def test_while_space_is_short_deleted_topics_come_first_and_nothing_is_joined() -> None:

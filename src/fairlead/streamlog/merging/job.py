@@ -16,6 +16,8 @@ TOMBSTONE_MS: Final = 30 * 86_400_000
 """Merging keeps a tombstone at least this long; see `docs/formats/stream-log.md`."""
 SEGMENT_BYTES_MAX: Final = 256_000_000
 """Largest segment, unless a single row is larger; the disk's reserve leaves room for one."""
+ROW_BYTES: Final = 110
+"""What a row costs in a segment besides its batch, rounded up."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ grow by factors of 8, so that a row is rewritten about three times on its way to
 of a run's data spans at most an eighth of the time-to-live: the run expires as a whole, at most that much late.
 
 While space is short, deleted topics come before commits, and runs are not joined. A job's inputs stay for a grace after
-it, so no job may write more than the room that is left, except expiry, which writes only control rows.
+it, so no job may write more than the room that is left. Expiry mostly writes only control rows, which are not counted,
+but what is exempt is written anew: a run for which there is no room is passed over.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Protocol
 
 from fairlead.storage import names
-from fairlead.streamlog.merging.job import SEGMENT_BYTES_MAX, TOMBSTONE_MS, MergeJob, MergeResult
+from fairlead.streamlog.merging.job import ROW_BYTES, SEGMENT_BYTES_MAX, TOMBSTONE_MS, MergeJob, MergeResult
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects.manifest import Manifest, SegmentEntry, order
 from fairlead.streamlog.payloads import History
@@ -175,7 +176,7 @@ def _expiry(manifest: Manifest, found: Sequence[CommitRun], now: Now, settings: 
         return None
     for run in found:
         expired = [s for s in run.segments if s.kind == "data" and s.newest_at < now.cut_off_ms and _may_expire(s, now)]
-        if expired:
+        if expired and _has_room(expired, now):
             job = _dropping(expired, run, manifest, now, settings)
             return replace(job, only_losing=all(map(_was_spared, expired)))
     return None
@@ -204,6 +205,14 @@ def _may_expire(segment: SegmentEntry, now: Now) -> bool:
     """False for a segment of exempt topics and kept batches only, which an earlier expiry left."""
     spared = _was_spared(segment) and segment.cleaned_at >= now.exempt_less_at
     return not (now.compact or now.kept) or not spared
+
+
+def _has_room(data: Sequence[SegmentEntry], now: Now) -> bool:
+    """Whether there is room for what an expiry of these segments leaves: rows of the exempt topics' slices at most."""
+    exempt = {slice_of_number(number) for number in (*now.compact, *(cut[0] for cut in now.kept))}
+    counts = [segment.slices[slice] for segment in data for slice in exempt]
+    size = sum(count.bytes + count.rows * ROW_BYTES for count in counts)
+    return not size or now.room_bytes is None or size <= now.room_bytes
 
 
 def _was_spared(segment: SegmentEntry) -> bool:

@@ -20,7 +20,7 @@ from fairlead.model.errors import CorruptBatch, Damaged, StorageUnavailable
 from fairlead.model.names import SLICES
 from fairlead.storage import names
 from fairlead.storage.interface import Put, Storage
-from fairlead.streamlog.merging.job import MergeJob, MergeResult
+from fairlead.streamlog.merging.job import ROW_BYTES, MergeJob, MergeResult
 from fairlead.streamlog.merging.survivors import Merged, deleted_rows, has_batches, loses, merge
 from fairlead.streamlog.numbers import slices_of_numbers
 from fairlead.streamlog.objects import checkpoint, format
@@ -37,8 +37,6 @@ GATHER_BYTES: Final = 8 << 20
 """How much of the batches is gathered in memory at a time."""
 LARGE_BYTES: Final = 16 << 10
 """Batches of this size or more are written from where they lie; smaller ones cost less if they are copied together."""
-ROW_BYTES: Final = 110
-"""What a row costs in a segment besides its batch, rounded up."""
 
 
 def run(storage: Storage, randomness: Randomness, job: MergeJob) -> MergeResult:
