@@ -271,6 +271,23 @@ def test_what_is_wrong_is_one_line_and_exit_code_1(
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "given", [["--consumer.rebalance.listener", "a.B"], ["--rebalance.listener.args", "text"], ["--new.consumer"]]
+)
+def test_options_of_mirrormaker_1_without_a_meaning_here_are_a_warning(
+    given: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By name; what ends it is something else, which is told as without them."""
+    arguments = ["mirror", "--consumer.config", str(tmp_path / "none"), "--producer.config", str(tmp_path / "p")]
+    assert run([*arguments, "--whitelist", "a", "--name", "m"]) == 1
+    error = capsys.readouterr().err
+    assert "no effect" not in error
+    assert run([*arguments, "--whitelist", "a", "--name", "m", *given]) == 1
+    warning, *rest = capsys.readouterr().err.splitlines()
+    assert warning.startswith(f"fairlead: warning: {given[0]} has no effect here")
+    assert rest == error.splitlines()
+
+
 def test_a_missing_file_is_one_line_and_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With its name; a file that is not given at all is too."""
     assert run(["mirror", "--producer.config", "p", "--whitelist", "a"]) == 1
