@@ -6,6 +6,7 @@ from, and whether it is there for the first time.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -95,6 +96,39 @@ def mirrored(sources: Iterable[Held], there: Held) -> Mirrored:
         wanted |= by_partition(source)
     found = by_partition(there)
     return Mirrored({place: copied(wanted.get(place, []), found.get(place, [])) for place in wanted.keys() | found})
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A group that has read at the source up to a commit, and then at the destination."""
+
+    before: int
+    """Records that it read at the source before its last commit."""
+    after: int
+    """Records that it read at the destination."""
+    skipped: int
+    """Records of the source that it read nowhere; those at the source beyond its commit are to be read again."""
+    again: int
+    """Records that it read at both and that are there once, or more often at the destination than they are there."""
+    doubled: int
+    """Records that it read at both, and that the mirror has doubled."""
+
+
+def moved(before: Sequence[bytes], after: Sequence[bytes], source: Iterable[bytes], there: Iterable[bytes]) -> Moved:
+    """Contents: what the group read, and all that is at the source and at the destination of its topics."""
+    copies = Counter(there)
+    reads = Counter(after)
+    known = set(before)
+    both = known & reads.keys()
+    again = {content for content in both if copies[content] == 1}
+    again |= {content for content, count in reads.items() if count > copies[content]}
+    return Moved(
+        before=len(before),
+        after=len(after),
+        skipped=len(set(source) - known - reads.keys()),
+        again=len(again),
+        doubled=len(both - again),
+    )
 
 
 def by_partition(held: Held) -> dict[Partition, list[Found]]:

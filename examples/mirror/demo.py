@@ -20,7 +20,8 @@ from itertools import islice
 from benchmarks.systems.kafka import Kafka
 from examples.mirror import clusters
 from examples.mirror.clusters import FLEETS, PARTITIONS, fleet, property_file
-from examples.mirror.counting import Mirrored, Partition, mirrored
+from examples.mirror.counting import Mirrored, Moved, Partition, mirrored
+from examples.mirror.moving import MovingGroup
 from examples.ships import ais, traffic
 from examples.ships.asked import QUIET, Asked
 from examples.ships.compare import Held, compare
@@ -127,6 +128,7 @@ class Play:
         """The first part; what Fairlead holds then."""
         sources = [Asked(kafka.bootstrap, self._topics[number], PARTITIONS) for number, kafka in enumerate(kafkas)]
         there = Asked(site.kafka, [*self._topics[0], *self._topics[1]], PARTITIONS)
+        group = MovingGroup(sources[0], Asked(site.kafka, self._topics[0], PARTITIONS))
         self.stage.say("the mirror starts, with what there is to copy")
         mirror, began = self._start_mirror(), time.monotonic()
         self._until("the backlog is mirrored", mirror, lambda: there.records() >= 2 * self._backlog)
@@ -137,17 +139,24 @@ class Play:
         self._publishers += self.writers
         enough = there.records() + self._live
         self._until("what ships say is mirrored", mirror, lambda: there.records() >= enough)
+        self.stage.say(f"a consumer group reads at {KAFKAS[0]}")
+        group.read(self._backlog // 2)
         known, missed = self._kill(mirror, site, sources)
         self.stage.say("it starts again, by the same command")
         mirror = self._start_mirror()
         enough = there.records() + missed + self._live
         self._until("the mirror goes on", mirror, lambda: there.records() >= enough)
+        self.stage.say(f"the group reads on at {KAFKAS[0]}, and leaves it")
+        group.read(self._backlog // 2)
         for writer in self.writers:
             writer.stop()
         self.stage.say("ships fall silent; the mirror comes to their last word, and is stopped")
         self._until("the lag is 0", mirror, lambda: self._lag(sources) == 0)
+        self._until("the group's offsets are mirrored", mirror, lambda: group.has_arrived)
         code = self._stop_mirror(mirror)
-        return self._judge(kafkas, site, sources, there, known, code)
+        self.stage.say(f"the group goes on at {FAIRLEAD}")
+        group.go_on()
+        return self._judge(kafkas, site, sources, there, known, code, group)
 
     def _kill(
         self, mirror: subprocess.Popen[bytes], site: Site, sources: list[Asked]
@@ -171,6 +180,7 @@ class Play:
         there: Asked,
         known: Mapping[Partition, int],
         code: int,
+        group: MovingGroup,
     ) -> Held:
         self.stage.say("all clusters are read, and compared record by record")
         held = [self._read(kafka.bootstrap, self._topics[number]) for number, kafka in enumerate(kafkas)]
@@ -196,6 +206,7 @@ class Play:
             there.partitions() == wanted,
             f"{len(there.partitions())} of {len(wanted)}, {sum(there.partitions().values())} partitions",
         )
+        self._claim_moved(group.judged(held[0], copy))
         lag = self._lag(sources)
         self.stage.claim(
             "it ended in order, and its group shows no lag", (code, lag) == (0, 0), f"exit code {code}, lag {lag}"
@@ -230,6 +241,14 @@ class Play:
             before == 0 and found.back_most <= 1,
             f"{doubled:,} ({doubled / max(self.sure, 1):.1%}) in {found.doubled_in} partitions, {before} of "
             f"which went back before their position, none more than {found.back_most} times",
+        )
+
+    def _claim_moved(self, group: Moved) -> None:
+        self.stage.claim(
+            f"a group goes on at {FAIRLEAD} behind its last commit",
+            group.skipped == group.again == 0 < min(group.before, group.after),
+            f"{group.before:,} records read before it, {group.after:,} at {FAIRLEAD}, {group.skipped} skipped, "
+            f"{group.again} again; {group.doubled} that the mirror had doubled",
         )
 
     def _mirror_back(self, kafka: Kafka, site: Site, there: Held) -> None:

@@ -48,12 +48,16 @@ class Asked:
 
     def lag(self, group: str) -> int:
         """How far a group is behind, as every tool shows it."""
+        return self.records() - sum(self.committed(group).values())
+
+    def committed(self, group: str) -> Mapping[tuple[str, int], int]:
+        """What a group has committed; partitions without a commit are missing."""
         asking = traffic.consumer(self.bootstrap, group, **QUIET)
         try:
             committed = asking.committed(self._places, timeout=ANSWER_SECONDS)
         finally:
             asking.close()
-        return self.records() - sum(max(each.offset, 0) for each in committed)
+        return {(each.topic, each.partition): each.offset for each in committed if each.offset >= 0}
 
     def partitions(self) -> Mapping[str, int]:
         """How many each topic has; those that are not there are missing."""

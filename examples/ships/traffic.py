@@ -211,7 +211,7 @@ def hand_over(first: str, second: str, topics: Sequence[str], expected: frozense
     reader = consumer(first, group)
     try:
         reader.subscribe(names)
-        read_first = _read(reader, len(expected) // 2)
+        read_first = read_places(reader, len(expected) // 2)
         reader.commit(offsets=_next_of(read_first), asynchronous=False)
         committed = reader.committed([TopicPartition(name, 0) for name in names], timeout=30)
     finally:
@@ -220,12 +220,13 @@ def hand_over(first: str, second: str, topics: Sequence[str], expected: frozense
     try:
         reader.commit(offsets=[each for each in committed if each.offset >= 0], asynchronous=False)
         reader.subscribe(names)
-        return Handover(tuple(read_first), tuple(_read(reader, len(expected) - len(read_first))), expected)
+        return Handover(tuple(read_first), tuple(read_places(reader, len(expected) - len(read_first))), expected)
     finally:
         reader.close()
 
 
-def _read(reader: Consumer, count: int) -> list[Place]:
+def read_places(reader: Consumer, count: int) -> list[Place]:
+    """So many records; fewer if they do not come in time."""
     places: list[Place] = []
     deadline = time.monotonic() + IDLE_SECONDS
     while len(places) < count and time.monotonic() < deadline:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from examples.mirror.counting import copied, mirrored
+from examples.mirror.counting import copied, mirrored, moved
 from examples.ships.compare import Held
 
 
@@ -75,3 +75,28 @@ def test_a_mirror_may_go_back_to_its_position_and_no_further() -> None:
     assert found.before({("one", 0): 2}) == 0
     assert found.before({("one", 0): 3}) == 1
     assert found.before({("one", 0): 3, ("two", 0): 1}) == 2
+
+
+def letters(text: str) -> list[bytes]:
+    return [letter.encode() for letter in text]
+
+
+def test_a_group_that_moved_has_read_everything_and_nothing_twice() -> None:
+    """It goes on right behind its commit."""
+    found = moved(letters("abc"), letters("def"), letters("abcdef"), letters("abcdef"))
+    assert (found.before, found.after, found.skipped, found.again, found.doubled) == (3, 3, 0, 0, 0)
+
+
+def test_a_group_that_skips_or_reads_again_is_found() -> None:
+    """A record between its commit and where it goes on; one before its commit; one that it was given twice there."""
+    assert moved(letters("abc"), letters("ef"), letters("abcdef"), letters("abcdef")).skipped == 1
+    assert moved(letters("abc"), letters("cdef"), letters("abcdef"), letters("abcdef")).again == 1
+    assert moved(letters("abc"), letters("deef"), letters("abcdef"), letters("abcdef")).again == 1
+
+
+def test_what_the_mirror_doubled_a_group_may_read_twice() -> None:
+    """Both copies are records of the destination; it is not the group that went back."""
+    found = moved(letters("abc"), letters("defcdef"), letters("abcdef"), letters("abcdefcdef"))
+    assert (found.again, found.doubled, found.skipped) == (0, 1, 0)
+    found = moved(letters("abc"), letters("defcdeff"), letters("abcdef"), letters("abcdefcdef"))
+    assert (found.again, found.doubled) == (1, 1)
