@@ -62,6 +62,11 @@ class Cluster:
         asked = None if names is None else sorted(set(names))
         return await again(self._brokers.settings, lambda: self._metadata.ask(asked, make=make))
 
+    async def topics_by_several(self, names: Iterable[str], count: int) -> list[dict[str, TopicMetadata]]:
+        """The topics of these names that there are, as so many brokers say, each for itself; as all of them say, where
+        the cluster has fewer. Raises: TryAgain: fewer can be asked now; NotAllowed."""
+        return await self._metadata.ask_several(sorted(set(names)), count)
+
     async def offsets(
         self, places: Iterable[TopicPartition], at: int, *, committed: bool = False
     ) -> dict[TopicPartition, OffsetAndEpoch]:

@@ -10,6 +10,9 @@ from fairlead.kafka import TopicMetadata
 GONE_SECONDS: Final = 60.0
 """A topic must be away so long, whichever broker is asked, before it counts as deleted."""
 
+GONE_BROKERS: Final = 2
+"""So many brokers, if there are as many, must say so too."""
+
 
 @dataclass(frozen=True, slots=True)
 class KafkaTiming:

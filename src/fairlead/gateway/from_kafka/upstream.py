@@ -19,7 +19,7 @@ from fairlead.cluster.values import KafkaUpstream
 from fairlead.gateway.from_kafka import topics
 from fairlead.gateway.from_kafka.cursors import put_cursors
 from fairlead.gateway.from_kafka.granting import KafkaGranting, Wanted
-from fairlead.gateway.from_kafka.known import Counts, KafkaTiming, Known
+from fairlead.gateway.from_kafka.known import GONE_BROKERS, Counts, KafkaTiming, Known
 from fairlead.gateway.from_kafka.looks import Heard, Looks, is_lost
 from fairlead.gateway.from_kafka.notes import clear_notes, is_set_aside
 from fairlead.gateway.from_kafka.parting import cut_all, note_returned
@@ -267,12 +267,13 @@ class RunningUpstream:
                     await topics.delete_topic(stream, self.record, each)
 
     async def _is_gone(self, kafka: Kafka, topic: Topic) -> bool:
-        """Whether Kafka says so when it is asked for the topic itself: a list lacks those that we may not see."""
+        """Whether so many brokers say so when they are asked for the topic itself: a list lacks those that we may not
+        see, and one broker alone may be behind the others."""
         try:
-            found = await kafka.topics([topic.home or topic.name])
-        except NotAllowed:
+            said = await kafka.topics_by_several([topic.home or topic.name], GONE_BROKERS)
+        except (NotAllowed, TryAgain):
             return False
-        return all(each.topic_id != topic.incarnation for each in found.values())
+        return all(each.topic_id != topic.incarnation for found in said for each in found.values())
 
     def _owned(self, stream: Stream) -> dict[bytes, tuple[Shard, Topic]]:
         """The topics that are here, by id, that Kafka owns still."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from fairlead.kafka.connecting.brokers import Brokers
+from fairlead.kafka.connecting.connection import Connection
 from fairlead.kafka.connecting.versions import METADATA
-from fairlead.kafka.errors import check
+from fairlead.kafka.errors import PASSING, check
 from fairlead.kafka.values import NO_NODE, PartitionMetadata, TopicMetadata, TopicPartition
 from fairlead.model.addresses import Address
 from fairlead.model.errors import FairleadError, TryAgain, UnknownPartition
@@ -50,7 +52,28 @@ class Metadata:
             NotAllowed: one that was named may not be described.
             TryAgain, Unanswered, Malformed
         """
-        connection = await self._brokers.any()
+        return await self._ask(await self._brokers.any(), names, make=make)
+
+    async def ask_several(self, names: Collection[str], count: int) -> list[dict[str, TopicMetadata]]:
+        """The topics of these names that there are, as so many brokers say, each for itself; as all of them say, where
+        the cluster has fewer.
+
+        Raises:
+            TryAgain: fewer can be asked now; NotAllowed.
+        """
+        said: list[dict[str, TopicMetadata]] = []
+        nodes = sorted(self._brokers.nodes)
+        for node in nodes:
+            if len(said) < count:
+                with suppress(*PASSING):
+                    said.append(await self._ask(await self._brokers.of(node), names))
+        if len(said) < min(count, len(nodes)):
+            raise TryAgain(f"{len(said)} of {len(nodes)} brokers answer, and {min(count, len(nodes))} are to be asked")
+        return said
+
+    async def _ask(
+        self, connection: Connection, names: Collection[str] | None, *, make: bool = False
+    ) -> dict[str, TopicMetadata]:
         topics = None if names is None else [{"name": name, "topic_id": None} for name in names]
         options = {
             "allow_auto_topic_creation": make,
