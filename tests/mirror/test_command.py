@@ -288,6 +288,15 @@ def test_options_of_mirrormaker_1_without_a_meaning_here_are_a_warning(
     assert rest == error.splitlines()
 
 
+@pytest.mark.parametrize("wrong", [["--no.such.option", "1"], ["--num.streams", "two"], ["--whitelist"]])
+def test_a_wrong_command_line_is_one_line_and_exit_code_2(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """An option that there is not, a value of another kind, none at all."""
+    assert run(["mirror", *wrong]) == 2
+    error = capsys.readouterr().err
+    assert wrong[0] in error
+    assert error.count("\n") == 1
+
+
 def test_a_missing_file_is_one_line_and_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With its name; a file that is not given at all is too."""
     assert run(["mirror", "--producer.config", "p", "--whitelist", "a"]) == 1
