@@ -7,8 +7,10 @@ from uuid import UUID, uuid5
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from fairlead.cluster import claims as module
+from fairlead.cluster import owner_log
 from fairlead.cluster.jobs import JobRecord
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.claims import ClaimOptions
@@ -87,6 +89,24 @@ async def test_every_partition_is_claimed_and_the_topic_says_so(
     assert [row["unclaimedrecords"] for row in await info(sf, name)] == [0, 0]
     again = await claimed(sf, name)
     assert (again.changed, again.refused, again.brought) == (0, 0, 0)
+
+
+async def test_the_log_says_what_was_cut_off_copied_and_claimed(
+    sf: Site, ships: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line for each kind, not for each partition."""
+    monkeypatch.setattr(owner_log, "GATHERED_SECONDS", 1e6)
+    with capture_logs() as logs:
+        await tailed(ships, "box", b"a", b"b", partitions=2)
+        await claimed(sf, "box.diverged.sf.0")
+        ships.owner_log.flush()
+    told = {line["event"]: line for line in logs}
+    assert told["logs are cut"]["topics"] == [f"box partition {each} at 0 (by epoch 9)" for each in (0, 1)]
+    copied = told["diverged records are copied"]
+    assert (copied["total"], copied["records"]) == (2, 4)
+    assert "box partition 0 into box.diverged.sf.0" in copied["topics"]
+    claim = told["records are claimed"]
+    assert (claim["stream"], claim["topics"], claim["records"]) == (SHIPS, ["box.diverged.sf.0"], 4)
 
 
 async def test_an_expression_means_the_diverged_topics_among_those_that_it_matches(sf: Site, ships: Stream) -> None:

@@ -213,6 +213,8 @@ class Cluster:
         await asyncio.gather(*self._removals, return_exceptions=True)
         shards = [shard for stream in self._streams.values() for shard in stream.shards]
         await asyncio.gather(*(shard.close(checkpoint=True) for shard in [*shards, self.meta]))
+        for stream in self._streams.values():
+            stream.owner_log.flush()
 
     def memory(self) -> dict[str, int]:
         """Bytes of memory by what they are for."""
@@ -420,6 +422,7 @@ class Cluster:
                 raise error
         stream = Stream(record, shards, self._room, self.name, self.consumers)
         for shard in shards:
+            shard.on_news = stream.owner_log.tell
             shard.copy_tails = partial(copy_tails, stream, shard, partial(self.links.path_of, stream.id))
         self._streams[record.path] = stream
         self._apply(stream, record)

@@ -41,16 +41,20 @@ async def copy_tails(stream: Stream, shard: Shard, places: Places = _nowhere) ->
 
 async def _copy(stream: Stream, shard: Shard, tail: Tail, places: Places) -> None:
     end = max((_end(each, tail) for each in stream.shards), default=0)
+    copied, into = 0, ""
     while rows := await asyncio.to_thread(diverged.read, shard.announced, tail, end):
         target, made = _target(stream, shard, tail, rows, places)
         size_bytes = sum(len(row.batch) for row in rows)
         end = await target.submit(partial(diverged.append, made=made, tail=tail, rows=rows), size_bytes)
+        copied, into = copied + sum(row.records for row in rows), made.name
     number, partition = tail.topic.number, tail.partition
     others = [other for other in diverged.tails(shard.state) if other.incarnation == tail.incarnation]
     for each in stream.shards if {other.partition for other in others} == {partition} else ():
         if each.state.by_incarnation(tail.incarnation) is not None:
             await each.submit(partial(diverged.finish, tail=tail))
     await shard.submit(partial(end_keep, number=number, partition=partition, keep=tail.incarnation))
+    if copied:
+        stream.owner_log.tail_copied(tail.topic.name, partition, into, copied)
 
 
 def _end(shard: Shard, tail: Tail) -> int:

@@ -17,6 +17,7 @@ from itertools import chain
 from fairlead.cluster.arrivals import Arrivals
 from fairlead.cluster.consumers import Consumers
 from fairlead.cluster.heard import HeardSources
+from fairlead.cluster.owner_log import OwnerLog
 from fairlead.cluster.partition_room import PartitionRoom
 from fairlead.cluster.values import StreamRecord, StreamSettings
 from fairlead.model.errors import FairleadError, InvalidValue, NotAllowed, UnknownPartition, UnknownTopic, another
@@ -60,6 +61,7 @@ class Stream:
         self.is_copy = False
         """It has an upstream that is no master beside it."""
         self.heard = HeardSources()
+        self.owner_log = OwnerLog(record.id, record.path)
         self._superseded: dict[bytes, int] = {}
         self._arrivals = Arrivals()
         self._by_topic_id: tuple[dict[bytes, int], ...] = tuple({} for _ in range(256))
@@ -211,6 +213,7 @@ class Stream:
     def note_superseded(self, link: bytes, records: int) -> None:
         """So many records of owners before came by a link, and were dropped."""
         self._superseded[link] = self._superseded.get(link, 0) + records
+        self.owner_log.superseded(link, records)
 
     def superseded_of(self, link: bytes) -> int:
         """How many since this server started."""

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import structlog
+
 from fairlead.cluster.claims import Claiming, parent
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.jobs import BatchOutcome, JobRecord, Refusal
@@ -33,6 +35,8 @@ from fairlead.streamlog.values import Topic
 
 CLAIM: Final = "claim"
 """Kind of these jobs."""
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ class Claims:
         """Claim a batch, as far as each topic is here. Raises: FairleadError."""
         stream = self._cluster.stream_of(job.stream, job.path)
         options = ClaimOptions.of(job.options)
-        changed, brought, refused = 0, 0, list[Refusal]()
+        claimed, brought, refused = list[str](), 0, list[Refusal]()
         for name in topics:
             if not self._cluster.jobs.get(job.id).running:
                 break
@@ -97,9 +101,11 @@ class Claims:
                     raise
                 refused.append(Refusal(name, str(error)))
             else:
-                changed += records > 0
+                claimed += [name] if records else []
                 brought += records
-        return BatchOutcome(changed, refused, brought)
+        if claimed and not options.dry_run:
+            log.info("records are claimed", stream=stream.path, topics=claimed[:5], total=len(claimed), records=brought)
+        return BatchOutcome(len(claimed), refused, brought)
 
     async def _claim(self, stream: Stream, name: str, options: ClaimOptions, job: bytes) -> int:
         claiming = claiming_of(stream, stream.topic(name)[1], options.into)

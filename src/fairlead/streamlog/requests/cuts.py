@@ -18,6 +18,7 @@ from fairlead.streamlog.payloads import FORGOTTEN_MAX, TruncatePayload
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import Topic, topic_with
 from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.news import LogCut
 
 
 def cut(draft: Draft, number: int, partition: int, offset: int, reason: str, by_epoch: int, keep: bytes | None) -> int:
@@ -31,7 +32,7 @@ def cut(draft: Draft, number: int, partition: int, offset: int, reason: str, by_
         UnknownTopic, UnknownPartition
         NotLoaded: what stands at the offset is only on disk.
     """
-    topic_with(draft.state.topic(number), number, partition)
+    topic = topic_with(draft.state.topic(number), number, partition)
     state = draft.state.partition(number, partition)
     if offset >= state.end:
         return state.end
@@ -42,6 +43,7 @@ def cut(draft: Draft, number: int, partition: int, offset: int, reason: str, by_
     keep = keep if held else None
     payload = TruncatePayload(reason, by_epoch, keep, forgets, None if keep is None else state.history)
     draft.add_control(Kind.TRUNCATE, payload, number=number, partition=partition, base_offset=at)
+    draft.news.append(LogCut(topic.name, partition, at, by_epoch, reason))
     return at
 
 

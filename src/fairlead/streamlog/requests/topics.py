@@ -14,6 +14,7 @@ from fairlead.streamlog.rows import NO_COMMIT, Kind
 from fairlead.streamlog.state.effects import Note, NoteKey, payload_of, payload_of_note, topic_of
 from fairlead.streamlog.values import DELETED_HERE, HARMED, Topic
 from fairlead.streamlog.writing.draft import Draft
+from fairlead.streamlog.writing.news import OwnerChanged
 
 RENAMES: Final = "renames"
 """Field of the TOPIC row of a topic that its owners gave another name: how often. Few topics have it, so it is kept
@@ -66,6 +67,9 @@ def create_topic(
 
 def put_topic(draft: Draft, topic: Topic, origin: bytes | None, via: bytes | None, via_commit: int = NO_COMMIT) -> None:
     """Write the TOPIC row that makes `topic` what it is."""
+    before = draft.state.topic(topic.number) if topic.epoch else None
+    if before is not None and before.owner != topic.owner:
+        draft.news.append(OwnerChanged(topic.name, before.owner, topic.owner, topic.owner_at, topic.epoch))
     draft.add_control(Kind.TOPIC, payload_of(topic), number=topic.number, origin=origin, via=via, via_commit=via_commit)
 
 

@@ -19,6 +19,7 @@ from fairlead.streamlog.state import effects
 from fairlead.streamlog.state.overlay import Overlay
 from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import NotLoaded, PartitionKey, RowKey, StoredBatch, stored
+from fairlead.streamlog.writing.news import News
 
 T = TypeVar("T")
 DraftRequest = Callable[["Draft"], T]
@@ -53,6 +54,8 @@ class Draft:
         self.opened_at_ms = opened_at_ms
         """appended_at of the newest row when the log was opened: nothing of what came later is forgotten."""
         self.rows: list[Row] = []
+        self.news: list[News] = []
+        """What of it the server's log tells, once the commit is durable."""
         self.batch_bytes = 0
         self._find_stored = find_stored
         self._full = full
@@ -66,10 +69,11 @@ class Draft:
 
     def run(self, request: DraftRequest[T]) -> T:
         """Let one request add its rows; if it raises, it has added none."""
-        before = len(self.rows)
+        before, told = len(self.rows), len(self.news)
         try:
             return request(self)
         except BaseException:
+            del self.news[told:]
             if len(self.rows) > before:
                 self._take_back(before)
             raise

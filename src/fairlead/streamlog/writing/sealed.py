@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.values import RowKey
+from fairlead.streamlog.writing.news import News
 
 
 class RequestAnswer(NamedTuple):
@@ -33,6 +34,7 @@ class Sealed:
     missing: tuple[RowKey, ...] = ()
     """Rows on disk that the next request needs to know; load them before sealing again."""
     durable: bool = False
+    news: Sequence[News] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -22,6 +22,7 @@ from fairlead.streamlog.reading.recent import RecentBatches
 from fairlead.streamlog.values import NOBODY, Opener
 from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.gathering import Gathering
+from fairlead.streamlog.writing.news import News
 from fairlead.streamlog.writing.retention import Hold
 from fairlead.streamlog.writing.topic_expiry import EXPIRED_AT_ONCE, expire
 from fairlead.streamlog.writing.turns import UpkeepTurns
@@ -88,6 +89,8 @@ class Shard:
         """The newest of these failures, until all goes well again."""
         self.copy_tails: Callable[[], Awaitable[None]] | None = None
         """Copies what cuts keep into other topics; whoever knows all shards of the stream sets it."""
+        self.on_news: Callable[[Sequence[News]], None] | None = None
+        """Told what a commit has changed that the server's log tells, once it is announced."""
         self._merger = merger
         self._upkeep = None if merger is None else self._loop.create_task(self._keep_up(merger))
 
@@ -264,6 +267,8 @@ class Shard:
         for waiting, answer in zip(taken, sealed.answers, strict=True):
             _resolve(waiting.answer, answer.value, answer.error)
         self._tell(announcement)
+        if sealed.news and self.on_news is not None:
+            self.on_news(sealed.news)
         if sealed.missing:
             await self._loop.run_in_executor(self._executor, self.reader.load_stored, sealed.missing)
 

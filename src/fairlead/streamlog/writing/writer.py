@@ -147,7 +147,7 @@ class ShardLog:
         if draft.rows:
             self.note_clock(draft)
         self._reserve.add(draft.batch_bytes)
-        sealed = Sealed(self.announced.end, draft.rows, answers, missing, durable=not draft.rows)
+        sealed = Sealed(self.announced.end, draft.rows, answers, missing, durable=not draft.rows, news=draft.news)
         self._sealed = sealed if draft.rows else None
         return sealed
 

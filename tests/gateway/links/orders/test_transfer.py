@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, full_once, set_up
 from tests.support.waiting import until
 
+from fairlead.cluster import owner_log
 from fairlead.cluster.jobs import JobRecord
 from fairlead.gateway.links.contacting.contacts import Contacts
 from fairlead.gateway.links.orders.transfer import TransferOptions
@@ -325,6 +326,22 @@ async def test_one_way_source_is_fenced_though_an_answer_is_lost(
         assert sf.end(SHIPS, "box") == 1
         (shard,) = ny.cluster.stream(SHIPS).shards
         await until(lambda: not len(shard.state.topic_states))
+
+
+@pytest.mark.usefixtures("both")
+async def test_the_log_says_to_whom_topics_have_gone(sf: Site, ny: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At both sides, with the epoch."""
+    monkeypatch.setattr(owner_log, "GATHERED_SECONDS", 0.01)
+    await sf.write(SHIPS, "box", b"1")
+    await until(lambda: "box" in ny.ends(SHIPS))
+    with capture_logs() as logs:
+        assert (await transferred(sf, "box")).changed == 1
+        await until(lambda: any(line["event"] == "topics are owned here now" for line in logs))
+        await until(lambda: any(line["event"] == "topics have gone to another owner" for line in logs))
+    epoch = sf.cluster.stream(SHIPS).topic("box")[1].epoch
+    told = {line["event"]: (line["owner"], line["topics"], line["total"]) for line in logs if "total" in line}
+    expected = (str(REPLICA), [f"box (epoch {epoch})"], 1)
+    assert told == {"topics are owned here now": expected, "topics have gone to another owner": expected}
 
 
 @pytest.mark.parametrize(("ownership", "says"), [(None, "/mapr/sf/ships"), (True, "/mapr/ny/ships")])
