@@ -63,8 +63,8 @@ def _most(case: str, points: str, figure: str, bound: float, **more: object) -> 
     return Bar(case, points, figure, "at most", bound, **more)  # type: ignore[arg-type]
 
 
-def _reported(case: str, points: str, figure: str) -> Bar:
-    return Bar(case, points, figure, "reported")
+def _reported(case: str, points: str, figure: str, **more: object) -> Bar:
+    return Bar(case, points, figure, "reported", **more)  # type: ignore[arg-type]
 
 
 MILLION = "1000000-topics*"
@@ -114,6 +114,12 @@ BARS: tuple[Bar, ...] = (
     _most("topics", MILLION, "idle link B/s", 1000),
     _most("topics", MILLION, "metadata delay ms", 50, about="of others, while one asks for all topics"),
     _least("topics", "100000-topics*", "spread records/s", 20_000, about="over all topics"),
+    _reported(
+        "singles", "10000-topics*", "records/s", peers=("kafka",), about="one a request; Kafka without fdatasync"
+    ),
+    _reported("singles", "10000-topics*", "p99 ms", peers=("kafka",), about="one a request; Kafka without fdatasync"),
+    _reported("singles", "100000-topics*", "records/s"),
+    _reported("singles", "100000-topics*", "p99 ms"),
     _most("transfer", "*-topics", "transfer/creation", 1.0, about="time a topic; created by one request"),
     _most("transfer", "*-topics", "max/p99 before", 5, about="of producers of other topics"),
     _reported("transfer", "*", "transfer topics/s"),
