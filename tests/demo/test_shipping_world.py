@@ -7,10 +7,11 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
-from examples.shipping import cargo, routes, sensors
+from examples.shipping import cargo, heard, routes, sensors
 from examples.shipping.pipelines.lost import SILENT_AFTER, Bay
 from examples.shipping.pipelines.movements import state_after
 from examples.shipping.sensors import BEGAN_MS, HOUR_MS, Reading, Sensor, Where
+from pyais import encode_dict
 
 
 def test_numbers_of_containers_have_the_check_digit_of_iso_6346() -> None:
@@ -57,6 +58,23 @@ def test_the_real_track_stands_still_until_the_recording_ends() -> None:
     assert len(track) > 200
     assert stuck[-1] == track[-1]
     assert (stuck[-1].time_ms - stuck[0].time_ms) / HOUR_MS > 24
+
+
+def sentences(second: int, **fields: float) -> list[bytes]:
+    """What a receiver writes of one message."""
+    said = encode_dict({"msg_type": 1, "mmsi": 219000037, "lat": 56.5, "lon": 11.25, "speed": 7.3, **fields})
+    return [b"$PGHP,1,2010,6,11,11,46,%d,386,219,,2190047,1,00*2F" % second, *(each.encode() for each in said)]
+
+
+def test_a_receivers_recording_gives_the_positions_of_those_that_know_theirs() -> None:
+    """With the time at which each was heard. Without those that know neither place nor speed, and other messages."""
+    unknown = [{"lat": 91.0, "lon": 181.0}, {"speed": 102.3}, {"msg_type": 5}]
+    recording = [
+        line for second, fields in enumerate([{}, *unknown, {"speed": 0.0}]) for line in sentences(second, **fields)
+    ]
+    first, last = heard.positions(recording)
+    assert first == routes.Position("219000037", "recorded", 1276256760386, 56.5, 11.25, 7.3, "")
+    assert (last.time_ms - first.time_ms, last.knots) == (4000, 0.0)
 
 
 def world(steps: int) -> list[Reading]:

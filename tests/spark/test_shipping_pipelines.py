@@ -1,8 +1,10 @@
-"""The shipping demo's pipelines on recorded data: a voyage that was made by dice, and the Ever Given's real track."""
+"""The shipping demo's pipelines on recorded data: a voyage that was made by dice, the Ever Given's real track, and what
+a receiver heard around Denmark."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -10,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from examples.shipping import cargo, routes, sensors
+from examples.shipping import cargo, heard, routes, sensors
 from examples.shipping.pipelines.aboard import aboard, moves
 from examples.shipping.pipelines.arrivals import arrivals
 from examples.shipping.pipelines.breaches import breaches
@@ -22,7 +24,7 @@ from examples.shipping.pipelines.readings import readings
 from examples.shipping.pipelines.ship_log import ship_log
 from examples.shipping.pipelines.subset import report
 from examples.shipping.sensors import BEGAN_MS, HOUR_MS, Sensor, Where
-from examples.ships import analytics
+from examples.ships import ais, analytics
 from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
@@ -30,6 +32,7 @@ pytestmark = pytest.mark.spark
 RECORD = "value BINARY, timestamp TIMESTAMP"
 SHIP = "blue-whale"
 HOURS = 48
+DANISH = {"copenhagen": (55.70, 12.60), "helsingor": (56.03, 12.62), "skagen": (57.72, 10.59)}
 Record = tuple[bytes, datetime]
 
 
@@ -147,6 +150,24 @@ def test_movements_are_told_of_all_companies_ships_over_restarts(spark: SparkSes
         ("red-hen", "docked", "sydney", "Red"),
         ("red-hen", "left", "singapore", "Red"),
     ]
+
+
+@pytest.mark.skipif(not ais.REAL_DATA.exists(), reason="the recording is not here")
+def test_of_real_ships_those_that_lie_in_port_are_told_once_and_none_that_passes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Half a minute of AIS around Denmark, some of it late, over a restart of the query; ships under way pass within
+    three miles of each of these ports."""
+    heard_all = list(heard.positions(ais.REAL_DATA.read_bytes().splitlines()))
+    assert (len(heard_all), len({each.ship for each in heard_all})) == (2859, 1287)
+    records = [_record(json.dumps(asdict(each)).encode(), each.time_ms) for each in heard_all]
+    half = [records[:1500], records[1500:]]
+    found = streamed(spark, tmp_path, half, lambda each: movements(positions(each), DANISH))
+    assert {row.event for row in found} == {"docked"}
+    assert len({row.ship for row in found}) == len(found)
+    assert Counter(row.port for row in found) == {"copenhagen": 16, "helsingor": 10, "skagen": 32}
+    lie_still = {each.ship for each in heard_all if each.knots <= 0.5}
+    assert {row.ship for row in found} <= lie_still
 
 
 def test_the_log_has_an_entry_for_each_watch(spark: SparkSession) -> None:
