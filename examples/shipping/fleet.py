@@ -33,7 +33,8 @@ CONTAINERS = (BLUE, RED, YELLOW)
 LOG = "/ships"
 ALERTS = "/alerts"
 REPORTS = "/ducks"
-RETAIL, RECIPIENTS = "/retail", "/recipients"
+RETAIL, RECIPIENTS, SUMMARIES = "/retail", "/recipients", "/summaries"
+"""Coarser views: of shops, of who waits for a container, of analysts."""
 WORLDWIDE = (*CONTAINERS, LOG, ALERTS)
 """Streams that all offices share."""
 CARRIED = {
@@ -93,7 +94,7 @@ def streams() -> list[tuple[str, str]]:
     """Cluster and path of those that are made first; links make the others."""
     shared = [(HUB, stream) for stream in WORLDWIDE]
     own = [(port, movements_of(port)) for port in PORTS]
-    hub = [(HUB, stream) for stream in (RETAIL, RECIPIENTS, heard_at(HUB))]
+    hub = [(HUB, stream) for stream in (RETAIL, RECIPIENTS, SUMMARIES, heard_at(HUB))]
     ships = [(ship, stream) for ship in SHIPS for stream in sorted({*_of_ship(ship)})]
     return [*shared, *own, *hub, ("tokyo", REPORTS), *ships]
 

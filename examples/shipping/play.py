@@ -11,7 +11,7 @@ from examples.shipping.analysts import Analysts, small_session
 from examples.shipping.cargo import Container
 from examples.shipping.fleet import CLUSTERS, Link
 from examples.shipping.harbour import Harbour, call_at
-from examples.shipping.pipelines.aboard import aboard, moves
+from examples.shipping.pipelines.aboard import aboard, ashore, moves
 from examples.shipping.pipelines.readings import readings
 from examples.shipping.routes import PORTS, Position
 from examples.shipping.sensors import HOUR_MS, Where
@@ -24,7 +24,7 @@ from examples.ships.sites import Site, Sites
 from examples.ships.stage import Stage, errors_into
 from examples.ships.traffic import now_ms
 from py4j.protocol import Py4JNetworkError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from rich.console import Console
 from rich.live import Live
@@ -152,10 +152,7 @@ class Play:
         self.world.listen(Where(ship, *PORTS[port], time_ms), everything=True)
         self.harbour.in_step(fleet.links_of_call(ship, port), f"{port} has what {ship} heard")
         self.in_step()
-        analysts, site = self.analysts(), self.at[at]
-        since = f.timestamp_millis(f.lit(since_ms))
-        heard = readings(analysts.now(site, *fleet.CONTAINERS)).where(f.col("timestamp") >= since)
-        found = aboard(moves(analysts.now(site, *map(fleet.movements_of, ports))), heard, ship).collect()
+        found = aboard(*self._said(at, ports, since_ms), ship).collect()
         apart = [row.container for row in found if not row.agree]
         expected = {each.number for each in self.world.at(ship)}
         self.stage.claim(
@@ -163,6 +160,25 @@ class Play:
             not apart and {row.container for row in found} == expected != set(),
             f"{len(found) - len(apart)} containers listed and heard on board, {len(apart)} only one of the two",
         )
+
+    def checks_quay(self, ship: str, port: str, since_ms: int, at: str, ports: Iterable[str]) -> None:
+        """Manifest against sensors where a voyage ends: nothing is on board, all of it on the quay."""
+        said = self._said(at, ports, since_ms)
+        left, found = aboard(*said, ship).collect(), ashore(*said, port).collect()
+        apart = [row.container for row in (*left, *found) if not row.agree]
+        expected = {each.number for each in self.world.at(port)}
+        self.stage.claim(
+            f"{port}: sensors confirm that all of {ship}'s load is ashore, asked in {at}",
+            not apart and not left and {row.container for row in found} == expected != set(),
+            f"{len(found)} containers unloaded and heard there, {len(left)} on board, {len(apart)} only one of the two",
+        )
+
+    def _said(self, at: str, ports: Iterable[str], since_ms: int) -> tuple[DataFrame, DataFrame]:
+        """What some ports have said of containers, and what was heard of these since a time, as an office has it."""
+        analysts, site = self.analysts(), self.at[at]
+        moved = moves(analysts.now(site, *map(fleet.movements_of, ports)))
+        heard = readings(analysts.now(site, *fleet.CONTAINERS))
+        return moved, heard.where(f.col("timestamp") >= f.timestamp_millis(f.lit(since_ms)))
 
     def leaves(self, ship: str, port: str) -> None:
         self.stage.say(f"{ship} leaves {port}; the links rest")

@@ -68,7 +68,7 @@ def sentences(second: int, **fields: float) -> list[bytes]:
 
 def test_a_receivers_recording_gives_the_positions_of_those_that_know_theirs() -> None:
     """With the time at which each was heard. Without those that know neither place nor speed, and other messages."""
-    unknown = [{"lat": 91.0, "lon": 181.0}, {"speed": 102.3}, {"msg_type": 5}]
+    unknown: list[dict[str, float]] = [{"lat": 91.0, "lon": 181.0}, {"speed": 102.3}, {"msg_type": 5}]
     recording = [
         line for second, fields in enumerate([{}, *unknown, {"speed": 0.0}]) for line in sentences(second, **fields)
     ]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from examples.shipping import cargo, heard, routes, sensors
-from examples.shipping.pipelines.aboard import aboard, moves
+from examples.shipping.pipelines.aboard import aboard, ashore, moves
 from examples.shipping.pipelines.arrivals import arrivals
 from examples.shipping.pipelines.breaches import breaches
 from examples.shipping.pipelines.hourly import hourly
@@ -26,6 +26,7 @@ from examples.shipping.pipelines.subset import report
 from examples.shipping.sensors import BEGAN_MS, HOUR_MS, Sensor, Where
 from examples.ships import ais, analytics
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 pytestmark = pytest.mark.spark
 
@@ -236,6 +237,10 @@ def test_what_sensors_and_manifest_do_not_agree_on_is_named(spark: SparkSession,
     said += [{"container": "BBLU9999999", "ship": SHIP, "port": "tokyo", "event": "loaded", "number": 0}]
     said += [{"container": numbers[0], "ship": SHIP, "port": "singapore", "event": "unloaded", "number": 1}]
     records = spark.createDataFrame([_record(json.dumps(each).encode(), BEGAN_MS) for each in said], RECORD)
+    (unloaded,) = ashore(moves(records), at_sea, "singapore").collect()
+    assert (unloaded.container, unloaded.manifest, unloaded.sensors, unloaded.agree) == (numbers[0], True, False, False)
+    on_quay = at_sea.where(f.col("container") == numbers[0]).withColumn("place", f.lit("singapore"))
+    assert [row.agree for row in ashore(moves(records), on_quay, "singapore").collect()] == [True]
     found = aboard(moves(records), at_sea, SHIP).collect()
     apart = {row.container: (row.manifest, row.sensors) for row in found if not row.agree}
     assert apart == {"BBLU9999999": (True, False), numbers[0]: (False, True)}

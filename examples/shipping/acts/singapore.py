@@ -20,6 +20,7 @@ from examples.shipping.fleet import (
     RECIPIENTS,
     RETAIL,
     SECOND_SHIP,
+    SUMMARIES,
     movements_of,
     partner,
 )
@@ -30,6 +31,7 @@ from examples.shipping.play import Play, after, lying, voyage
 from examples.shipping.receivers import read
 from examples.shipping.sensors import Where
 from examples.ships import traffic
+from examples.ships.traffic import now_ms
 from pyspark.sql import functions as f
 
 PORT = HUB
@@ -51,6 +53,7 @@ def play_it(play: Play) -> None:
     _breaches(play)
     _calls(play)
     _shops(play)
+    _environment(play)
     play.leaves(FIRST_SHIP, PORT)
     play.chapter("B: London")
     _second_ship(play)
@@ -133,8 +136,8 @@ def _shops(play: Play) -> None:
     analysts.sum_up("retail", hourly(here, "place"), site, RETAIL, PORT, "place")
     by_container = hourly(here, "container").select("hour", "container", "celsius", "humidity")
     analysts.sum_up("recipients", by_container, site, RECIPIENTS, PORT, "container")
-    retail = _rows(play, RETAIL)
-    recipients = _rows(play, RECIPIENTS)
+    retail = _rows(play, RETAIL, PORT)
+    recipients = _rows(play, RECIPIENTS, PORT)
     count = sum(json.loads(value)["place"] == PORT for value in play.world.written(tokyo.topics_of(ashore)).values())
     play.stage.claim(
         "shops and recipients are told less than is known",
@@ -143,6 +146,24 @@ def _shops(play: Play) -> None:
         and {row["container"] for row in recipients} == {each.number for each in ashore}
         and all(row.keys() == {"hour", "container", "celsius", "humidity"} for row in recipients),
         f"{count} readings as {len(retail)} hours for shops, {len(recipients)} rows for recipients",
+    )
+
+
+def _environment(play: Play) -> None:
+    """Analysts get every hour of every container of Big Blue, wherever it was."""
+    play.stage.say("environment analysts get every container's hours, at sea and ashore")
+    analysts, site = play.analysts(), play.at[PORT]
+    analysts.sum_up(
+        "summaries", hourly(readings(analysts.following(site, BLUE))), site, SUMMARIES, "hourly", "container"
+    )
+    rows, every = _rows(play, SUMMARIES, "hourly"), cargo.from_tokyo()
+    count = len(play.world.written(tokyo.topics_of(every)))
+    play.stage.claim(
+        "environment analysts have each hour of each container, summed up",
+        sum(row["readings"] for row in rows) == count > 0
+        and {row["container"] for row in rows} == {each.number for each in every}
+        and {row["place"] for row in rows} == {"tokyo", FIRST_SHIP, PORT},
+        f"{count:,} readings as {len(rows):,} hours of {len(every)} containers",
     )
 
 
@@ -158,9 +179,11 @@ def _second_ship(play: Play) -> None:
     play.stage.say(f"{SECOND_SHIP} sails for London, {HOURS_TO_LONDON} hours")
     play.sails(way, PORT, EVERY_TO_LONDON)
     play.docks(way[-1])
+    since_ms = now_ms()
     play.unloads(ducks, SECOND_SHIP, "london")
     play.world.listen(Where("london", *routes.PORTS["london"], after(way[-1].time_ms, 3)), everything=True)
     play.in_step()
+    play.checks_quay(SECOND_SHIP, "london", since_ms, HEADQUARTERS, ["tokyo", PORT, "london"])
 
 
 def _has(play: Play, place: str, container: Container) -> int:
@@ -173,6 +196,5 @@ def _last_place(play: Play, container: Container) -> str:
     return str(json.loads(found[max(found)])["place"])
 
 
-def _rows(play: Play, stream: str) -> list[dict[str, Any]]:
-    topic = f"{stream}:{PORT}"
-    return [json.loads(value) for value in read(play.at[PORT].kafka, [topic], 1).values()]
+def _rows(play: Play, stream: str, topic: str) -> list[dict[str, Any]]:
+    return [json.loads(value) for value in read(play.at[PORT].kafka, [f"{stream}:{topic}"], 1).values()]

@@ -21,8 +21,8 @@ HOURS = 240
 EVERY = 6
 ARRIVED_MS = after(singapore.SAILS_MS, HOURS)
 OVERBOARD = 3
-ALERTED_WITHIN_SECONDS = 30
-"""On a machine that does nothing else it is a few."""
+ALERTED_WITHIN_SECONDS = 10
+"""On two cores it was about one, also where the demo took half as long again since others worked there."""
 
 
 def play_it(play: Play) -> None:
@@ -76,7 +76,8 @@ def _overboard(play: Play, query: StreamingQuery, lookouts: dict[str, Lookout]) 
     play.stage.claim(
         "containers overboard are known in every port and at headquarters within seconds",
         all(expected <= each.keys() for each in seen.values()) and found.most < ALERTED_WITHIN_SECONDS,
-        f"{len(expected)} alerts × {len(seen)} offices: p99 {found.p99:.1f} s, maximum {found.most:.1f} s",
+        f"{len(expected)} alerts × {len(seen)} offices: p99 of these {found.count} {found.p99:.1f} s, "
+        f"maximum {found.most:.1f} s; {ALERTED_WITHIN_SECONDS} s are allowed",
     )
     play.stage.claim(
         "a silent sensor is told, nothing else is, and everything once",
