@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
+from examples.plants.course import Course
 from examples.plants.queries import Line
 from examples.ships.pictures import save
 from matplotlib import pyplot
@@ -14,18 +14,6 @@ from matplotlib.axes import Axes
 
 COLOURS = {"asia": "#1768ac", "europe": "#e07a1f"}
 INCHES = (12.0, 4.2)
-Point = tuple[float, int]
-"""Seconds since the beginning, records."""
-
-
-@dataclass(frozen=True, slots=True)
-class Course:
-    """How far the replica and Spark were, over time."""
-
-    replicated: Sequence[Point]
-    consolidated: Sequence[Point]
-    away: tuple[float, float]
-    """When Spark did not run."""
 
 
 def draw(lines: Sequence[Line], course: Course, file: Path) -> None:

@@ -1,6 +1,7 @@
 """`make demo-plants`: plants in Asia and Europe send their metrics to North America, where one query reads all of them.
 
-    python -m examples.plants.demo [--rate 400] [--chart .make/plants.png] [--keep]
+    python -m examples.plants.demo [--rate 400] [--away 5] [--chart .make/plants.png | --no-chart]
+                                   [--keep]
 
 North America's Spark is killed in the middle, while plants and replicas go on, and catches up. Every line of the last
 table is a claim with what was measured. The exit code is 0 only if all of them hold, the counts of Spark against those
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException
 from examples.plants import queries
-from examples.plants.chart import Course, Point, draw
+from examples.plants.course import Course, Point
 from examples.plants.metrics import NAME_OF_THE_STORY, PARTITIONS, PLANTS, PREFIX, STREAM, Plant, topics
 from examples.ships import traffic
 from examples.ships.asked import QUIET, Asked
@@ -38,15 +39,17 @@ ENGINEERING = "/engineering/metrics"
 ROOT = Path(__file__).parents[2]
 BATCHES_BEFORE = 3
 """So many micro-batches Spark has finished when it is killed."""
-AWAY_SECONDS = 5
-"""At least what plants make in so long comes to North America while Spark is away."""
 
 
 def main() -> int:
     """Run it; the exit code."""
     parser = argparse.ArgumentParser(description="Plants' metrics, consolidated in North America.")
     parser.add_argument("--rate", type=int, default=400, help="readings a second of each plant")
+    parser.add_argument(
+        "--away", type=int, default=5, help="Spark is away until so many seconds' readings have come without it"
+    )
     parser.add_argument("--chart", type=Path, default=ROOT / ".make" / "plants.png", help="where the picture goes")
+    parser.add_argument("--no-chart", action="store_true", help="draw none")
     parser.add_argument("--keep", action="store_true", help="keep data and logs")
     options = parser.parse_args()
     return run("fairlead-plants-", lambda sites, console: _play(sites, console, options), _verdict, keep=options.keep)
@@ -97,7 +100,8 @@ class Play:
         self._sites = sites
         self._console = console
         self._rate: int = options.rate
-        self._chart: Path = options.chart
+        self._away: int = options.away
+        self._chart: Path | None = None if options.no_chart else options.chart
         self._table, self._checkpoint = sites.folder / "table", sites.folder / "checkpoint"
         self._clock = Clock()
         self._at: dict[str, Site] = {}
@@ -175,7 +179,7 @@ class Play:
         self._sites.kill_process(spark)
         self._clock.killed, before = time.time(), self._look()
         self._clock.batches += self._told()
-        enough = before + AWAY_SECONDS * self._rate * len(PLANTS)
+        enough = before + self._away * self._rate * len(PLANTS)
         self.stage.until("replicas go on without Spark", lambda: self._look() >= enough)
 
     def _spark_returns(self) -> None:
@@ -192,7 +196,7 @@ class Play:
         rows = spark.read.parquet(str(self._table)).count()
         self._clock.back, waiting = time.time(), self._look() - rows
         self._console.print(f"{rows:,} readings are in the table, {waiting:,} wait for Spark in {CENTRE}")
-        missed = AWAY_SECONDS * self._rate * len(PLANTS)
+        missed = self._away * self._rate * len(PLANTS)
         self.stage.claim(
             "while Spark was away, plants and replicas went on",
             waiting >= missed and rows > 0 and not any(plant.failed for plant in self.plants.values()),
@@ -255,8 +259,11 @@ class Play:
                 f"{sum(each.units for each in made.values()):,}, {sum(each.faults for each in made.values()):,}",
             )
         self._console.print(_picture(lines))
-        draw(lines, self._clock.course(), self._chart)
-        self._console.print(f"chart: {self._chart}", highlight=False, soft_wrap=True)
+        if self._chart is not None:
+            from examples.plants.chart import draw  # needs matplotlib, and nothing else here does
+
+            draw(lines, self._clock.course(), self._chart)
+            self._console.print(f"chart: {self._chart}", highlight=False, soft_wrap=True)
 
     def _claim_copies(self, plant: str) -> None:
         source = _held(self._own(plant))

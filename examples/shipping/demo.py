@@ -15,7 +15,6 @@ import sys
 from pathlib import Path
 
 from examples.shipping.acts import reckoning, singapore, sydney, tokyo
-from examples.shipping.picture import Seen, draw
 from examples.shipping.play import Play
 from examples.shipping.routes import PORTS
 from examples.ships.sites import SiteFailed, Sites
@@ -55,6 +54,8 @@ def _play(sites: Sites, console: Console, options: argparse.Namespace) -> Play:
         play.end()
     console.print(table("containers of ducks", play.stage.claims))
     if options.acts == len(ACTS):
+        from examples.shipping.picture import Seen, draw  # needs matplotlib, and nothing else here does
+
         seen = Seen(play.tracks, sydney.OVERBOARD, PORTS[sydney.PORT], play.watch.course)
         draw(seen, options.chart)
         console.print(f"picture: {options.chart}", highlight=False, soft_wrap=True)

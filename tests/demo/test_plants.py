@@ -1,8 +1,11 @@
-"""The plants demo without clusters: what plants say, and the picture at the end."""
+"""The plants demo: what plants say, the picture at the end, and all of it at small scale."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from itertools import islice
 from pathlib import Path
@@ -10,6 +13,9 @@ from pathlib import Path
 import pytest
 from examples.plants.metrics import FAULTS, MACHINES, PLANTS, Made, readings, topics
 from examples.plants.queries import Line
+
+ROOT = Path(__file__).parents[2]
+SMALL = {**os.environ, "FAIRLEAD_REPLICATOR_WORKERS": "1"}
 
 
 def test_both_plants_name_their_lines_alike_and_the_prefix_tells_them_apart() -> None:
@@ -52,10 +58,20 @@ def test_a_plant_counts_readings_units_and_faults() -> None:
 def test_a_chart_is_drawn(tmp_path: Path) -> None:
     """A line that only one plant has included, and one without faults."""
     pytest.importorskip("matplotlib", reason="only demos with a chart and the bench install it")
-    from examples.plants.chart import Course, draw
+    from examples.plants.chart import draw
+    from examples.plants.course import Course
 
     lines = [Line("asia", 1, 10, 60, 1, 100.0), Line("asia", 2, 10, 50, 0, 0.0), Line("europe", 1, 9, 70, 2, 222.2)]
     file = tmp_path / "deeper" / "plants.png"
     draw(lines, Course([(0, 0), (9, 29)], [(2, 5), (9, 29)], (3, 6)), file)
     assert file.read_bytes().startswith(b"\x89PNG")
     assert 2_000 < file.stat().st_size < 100_000
+
+
+@pytest.mark.spark
+def test_the_demo_plays_small_and_all_of_its_claims_hold() -> None:
+    """Three clusters, Spark killed in the middle: as people see it, with few readings."""
+    command = [sys.executable, "-m", "examples.plants.demo", "--rate", "50", "--away", "1", "--no-chart"]
+    played = subprocess.run(command, cwd=ROOT, env=SMALL, capture_output=True, text=True, timeout=280, check=False)
+    assert played.returncode == 0, played.stdout + played.stderr
+    assert "OK: 11 claims hold" in played.stdout
