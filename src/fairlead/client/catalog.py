@@ -216,6 +216,7 @@ _TOPIC_COMMANDS = (
             "putaside",
             "putasidefor",
             "unclaimedrecords",
+            "conflicts",
             "timestamptype",
         ),
     ),

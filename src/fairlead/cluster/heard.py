@@ -3,7 +3,10 @@ may have had that has not come."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+LINKS_REMEMBERED_MAX: Final = 1000
+"""A source may give its link any number of names."""
 
 
 class LastHeard(NamedTuple):
@@ -21,6 +24,7 @@ class HeardSources:
     def __init__(self) -> None:
         self._at: dict[bytes, int] = {}
         self._lacking: dict[bytes, dict[int, int]] = {}
+        self._of_link: dict[bytes, bytes] = {}
 
     def note(self, source: bytes, at_ms: int) -> None:
         """It said something."""
@@ -30,6 +34,17 @@ class HeardSources:
         """It brought a frame of one of its logs, in which are so many commits more."""
         self.note(source, at_ms)
         self._lacking.setdefault(source, {})[shard] = lacking
+
+    def note_link(self, link: bytes, source: bytes) -> None:
+        """It calls one of its links so. A rescan has a new name, so those of long ago are forgotten."""
+        self._of_link.pop(link, None)
+        self._of_link[link] = source
+        if len(self._of_link) > LINKS_REMEMBERED_MAX:
+            del self._of_link[next(iter(self._of_link))]
+
+    def source_of(self, link: bytes) -> bytes | None:
+        """Whose link it is; None if it has said nothing since the start."""
+        return self._of_link.get(link)
 
     def of(self, source: bytes) -> LastHeard | None:
         """None: nothing since the start."""

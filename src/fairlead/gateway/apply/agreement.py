@@ -71,6 +71,7 @@ async def answer_contact(cluster: Cluster, request: LinkRequest) -> LinkAnswer:
     if upstream.source_stream is None or upstream.source_urls != urls:
         await cluster.links.bind_upstream(upstream, request.source.stream, urls)
     stream.heard.note(request.source.stream, cluster.clock.wall_ms())
+    stream.heard.note_link(request.link, request.source.stream)
     await stream.note_heard(request.source.stream, request.heard)
     told = stream.outdated_at(request.source.stream, LISTED_MAX)
     return replace(stand(cluster, stream, request.link), superseded=tuple(map(_superseded, told)))

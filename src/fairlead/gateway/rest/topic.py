@@ -19,6 +19,7 @@ from fairlead.cluster.values import TIMESTAMP_TYPES
 from fairlead.gateway.claims import ClaimOptions
 from fairlead.gateway.links.orders.chosen import is_at
 from fairlead.gateway.links.orders.transfer import TransferOptions
+from fairlead.gateway.rest.conflicts import conflicts_of
 from fairlead.gateway.rest.context import Handler, RestContext, Rows
 from fairlead.gateway.rest.long_json import in_turns
 from fairlead.gateway.rest.lookups import looked_up
@@ -61,6 +62,9 @@ async def info(context: RestContext, given: Given) -> Rows:
     committed = _lowest_committed(stream, topic)
     handed_over = await context.transfers.standing(stream, topic)
     diverged, put_aside = diverged_of(stream, topic), put_aside_for(stream, topic)
+    links, lookups = context.links.standing(stream), context.cluster.lookups
+    loop = asyncio.get_running_loop()
+    conflicts = await loop.run_in_executor(lookups, conflicts_of, context.cluster, stream, links, topic)
     rows = [
         {
             **_partition(context, stream, shard, topic, number, committed.get(number, 0)),
@@ -70,10 +74,11 @@ async def info(context: RestContext, given: Given) -> Rows:
             "diverged": diverged,
             "putaside": put_aside,
             **_claimed(stream, topic, number),
+            "conflicts": conflicts[number],
         }
         for number in range(topic.partitions)
     ]
-    sizes = await asyncio.get_running_loop().run_in_executor(context.cluster.executor, shard.sizes.all)
+    sizes = await loop.run_in_executor(context.cluster.executor, shard.sizes.all)
     return await looked_up(context.cluster, rows, partial(_with_what_is_stored, shard, topic, sizes))
 
 

@@ -177,7 +177,7 @@ class LinkCommands:
                 cursors_ms=self.cursor_news.lacking_ms(link, stream),
                 now_ms=self._cluster.clock.wall_ms(),
             )
-            for index, link in enumerate(self._standing(stream), 1)
+            for index, link in enumerate(self.standing(stream), 1)
         ]
 
     def rows(self) -> Sequence[tuple[str, dict[str, Any]]]:
@@ -208,9 +208,10 @@ class LinkCommands:
         Raises:
             UnknownStream.
         """
-        await asyncio.gather(*map(self._refresh, self._standing(self._cluster.stream(path))))
+        await asyncio.gather(*map(self._refresh, self.standing(self._cluster.stream(path))))
 
-    def _standing(self, stream: Stream) -> Sequence[RunningLink]:
+    def standing(self, stream: Stream) -> Sequence[RunningLink]:
+        """The links of a stream that run, copies apart."""
         running = [self._links.get(record.id) for record in self._cluster.links.standing(stream.id)]
         return [link for link in running if link is not None]
 
