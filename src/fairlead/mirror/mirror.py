@@ -21,6 +21,7 @@ from fairlead.mirror.destination import Destination
 from fairlead.mirror.following.acls import Acls
 from fairlead.mirror.following.settings import Settings, shown
 from fairlead.mirror.holding import Holding
+from fairlead.mirror.lanes import Part
 from fairlead.mirror.options import MirrorOptions
 from fairlead.mirror.patience import insisting
 from fairlead.mirror.planning import Planned, TopicPlan
@@ -123,6 +124,12 @@ class Mirror:
     def left(self) -> int:
         """Offsets that are known and not mirrored."""
         return sum(source.behind() for source in self._sources)
+
+    @property
+    def equal_from(self) -> Mapping[Part, int | None]:
+        """For each partition, from which offset on its records have the source's offsets; None: the last one has
+        another, or none is mirrored."""
+        return {part: copy.position.equal_from for source in self._sources for part, copy in source.copies.items()}
 
     @property
     def bytes_under_way(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,6 +12,8 @@ from fairlead.mirror.lanes import Part
 
 STOPPED_SHOWN_MAX: Final = 50
 """Lines of the summary about partitions that stopped; beyond that only their number."""
+EQUAL_SHOWN_MAX: Final = 10
+"""Partitions of a topic that are named as those whose offsets are equal, where not all are."""
 
 
 @dataclass(slots=True)
@@ -103,14 +105,21 @@ class Tally:
         return not self.stops and not self.lost_offsets and not self.truncated
 
 
-def summary(tally: Tally, left: int) -> str:
-    """What became of the run: a table of topics, then what somebody must look at."""
-    rows = [("topic", "records", "bytes", "batches")]
+def summary(tally: Tally, left: int, equal_from: Mapping[Part, int | None]) -> str:
+    """What became of the run: a table of topics, then what somebody must look at. `equal_from`: for each partition that
+    is mirrored, from which offset on its records have the source's offsets; None: the last one has another."""
+    parts: dict[str, list[tuple[int, int | None]]] = {}
+    for part, since in sorted(equal_from.items()):
+        parts.setdefault(part.topic, []).append((part.partition, since))
+    rows = [("topic", "records", "bytes", "batches", "offsets equal")]
     rows += [
-        (name, f"{topic.records:,}", f"{topic.bytes:,}", _batches(topic.batches))
+        (
+            *(name, f"{topic.records:,}", f"{topic.bytes:,}", _batches(topic.batches)),
+            _equal(parts.get(name, [])),
+        )
         for name, topic in sorted(tally.topics.items())
     ]
-    rows.append(("in all", f"{tally.records:,}", f"{tally.bytes:,}", ""))
+    rows.append(("in all", f"{tally.records:,}", f"{tally.bytes:,}", "", ""))
     return "\n".join((*_aligned(rows), *_remarks(tally, left)))
 
 
@@ -150,10 +159,21 @@ def _batches(batches: Counter[str]) -> str:
     return ", ".join(f"{count:,} {how}" for how, count in sorted(batches.items()))
 
 
-def _aligned(rows: list[tuple[str, str, str, str]]) -> Iterable[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for name, records, size, batches in rows:
-        line = f"{name:<{widths[0]}}  {records:>{widths[1]}}  {size:>{widths[2]}}  {batches}"
+def _equal(partitions: Sequence[tuple[int, int | None]]) -> str:
+    """The partitions of a topic whose last records have the source's offsets; from where on, if not from 0."""
+    found = [(number, since) for number, since in partitions if since is not None]
+    if found and len(found) == len(partitions) and not any(since for _, since in found):
+        return "all"
+    shown = [f"{number} from {since:,}" if since else str(number) for number, since in found[:EQUAL_SHOWN_MAX]]
+    if len(found) > len(shown):
+        shown.append(f"{len(found) - len(shown):,} more")
+    return f"partitions {', '.join(shown)}" if shown else "none"
+
+
+def _aligned(rows: list[tuple[str, str, str, str, str]]) -> Iterable[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    for name, records, size, batches, equal in rows:
+        line = f"{name:<{widths[0]}}  {records:>{widths[1]}}  {size:>{widths[2]}}  {batches:<{widths[3]}}  {equal}"
         yield line.rstrip()
 
 

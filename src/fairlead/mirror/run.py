@@ -86,7 +86,7 @@ async def _one(flowing: Flowing, *, alone: bool) -> int:
     if flowing.flow.options.dry_run or mirror is None:
         return 0
     heading = "" if alone else f"{flowing.flow.label}\n"
-    print(heading + summary(mirror.tally, mirror.left), flush=True)
+    print(heading + summary(mirror.tally, mirror.left, mirror.equal_from), flush=True)
     return 0 if mirror.tally.clean else FAILED
 
 

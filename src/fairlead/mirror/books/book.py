@@ -55,6 +55,12 @@ class Position:
     looped: Natural = 0
     """Records that were left out, since they had come from the destination, in sum."""
 
+    @property
+    def equal_from(self) -> int | None:
+        """From this offset of the source up to `offset` all lie at the same offsets at the destination; None: the last
+        ones do not, or there are none."""
+        return self.since if self.at == self.offset and 0 <= self.since < self.offset else None
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:
