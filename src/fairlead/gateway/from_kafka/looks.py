@@ -39,9 +39,13 @@ class Looks:
         self._whole = self._begun
         self._news.set()
 
-    async def next(self, seconds: float) -> bool:
-        """Whether one that begins from now on has told all within that time."""
-        wanted = self._begun + 1
+    @property
+    def coming(self) -> int:
+        """The number of the next one that begins."""
+        return self._begun + 1
+
+    async def told_all(self, wanted: int, seconds: float) -> bool:
+        """Whether that one, or one after it, has told all within that time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self._whole < wanted:

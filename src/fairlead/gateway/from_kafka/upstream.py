@@ -107,10 +107,11 @@ class RunningUpstream:
 
     async def look_again(self) -> Heard:
         """Look once more, at what Kafka has from now on; what it has answered in time."""
+        wanted = self._looks.coming
         self.wake()
         record, seconds = self.record, self._timing.answer_s
         lost = is_lost(record.config_file, record.kafka_cluster, seconds)
-        is_silent, is_whole = await asyncio.gather(lost, self._looks.next(seconds))
+        is_silent, is_whole = await asyncio.gather(lost, self._looks.told_all(wanted, seconds))
         if is_whole:
             return Heard.ALL
         return Heard.NOTHING if is_silent else Heard.SOME
