@@ -44,8 +44,9 @@ TOPOLOGIES = {
 class Topology:
     """Sites, the links that there are to be, and what was written where. An asynchronous context manager."""
 
-    def __init__(self, folder: Path, links: list[Ends], random: Random) -> None:
+    def __init__(self, folder: Path, links: list[Ends], random: Random, forward: str = "all") -> None:
         self.links = links
+        self._forward = forward
         self.written: dict[tuple[str, int], list[bytes]] = defaultdict(list)
         """By topic and partition, the values in the order of their offsets."""
         self._folder = folder
@@ -89,7 +90,7 @@ class Topology:
         """The source's half of a link, which may come first."""
         source, replica = self._both(ends)
         if not self._has(ends):
-            await source.links.add_replica(SHIPS, path_at(replica), urls=replica.urls)
+            await source.links.add_replica(SHIPS, path_at(replica), urls=replica.urls, forward=self._forward)
 
     async def pause(self) -> None:
         """A link stands still."""

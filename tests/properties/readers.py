@@ -61,6 +61,13 @@ class HasShard(Protocol):
     def path(self) -> str: ...
 
 
+class Unread:
+    """Lines of a server's log that nobody reads."""
+
+    def tail_copied(self, topic: str, partition: int, into: str, records: int) -> None:
+        """As `OwnerLog.tail_copied`."""
+
+
 @dataclass(frozen=True, slots=True)
 class OneStream:
     """A site as a cluster and its stream."""
@@ -74,6 +81,10 @@ class OneStream:
     @property
     def global_path(self) -> str:
         return self.site.path
+
+    @property
+    def owner_log(self) -> Unread:
+        return Unread()
 
     def stream_by_id(self, stream: bytes) -> OneStream | None:
         return self if stream == self.site.stream_id else None

@@ -218,14 +218,14 @@ def test_a_rule_that_is_not_in_the_code_any_more_cannot_be_switched_off() -> Non
 
 
 PROGRAM = """
-from tests.properties.actions import MOVES, TAILS, Play
+from tests.properties.actions import ANYTHING, FILTERED, FROM_NOW, GROUPS, MOVES, TAILS, Play
 from tests.properties.named_worlds import NAMES
+from tests.properties.returning import RETURNS
+from tests.properties.stories import STORIES
 from tests.properties.test_simulation import play_on_disk
-for seed in range(4):
-    print(Play(seed).run().digest())
-    print(Play(seed, kind=MOVES).run().digest())
-    print(Play(seed, kind=TAILS).run().digest())
-    print(Play(seed, kind=NAMES).run().digest())
+for kind in (ANYTHING, MOVES, TAILS, NAMES, GROUPS, FILTERED, FROM_NOW[0], FROM_NOW[1], RETURNS, STORIES):
+    for seed in range(2):
+        print(Play(seed, kind=kind).run().digest())
 for seed in range(100, 103):
     print(play_on_disk(seed).digest())
 """
@@ -238,5 +238,5 @@ def test_a_seed_is_the_same_run_each_time() -> None:
         variables = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         printed = subprocess.check_output([sys.executable, "-c", PROGRAM], env=variables, text=True)
         found.append(printed.split())
-    assert len(set(found[0])) == 19
+    assert len(set(found[0])) == 23
     assert found[0] == found[1]
