@@ -22,7 +22,7 @@ from fairlead.cli.topic_reader import (
     no_partition,
 )
 from fairlead.model.errors import InvalidValue, TryAgain
-from fairlead.model.names import check_topic_name, parse_stream_path, split_topic
+from fairlead.model.names import check_text, check_topic_name, parse_stream_path, split_topic
 from fairlead.process.interrupts import INTERRUPTED, ending_at_once
 
 if TYPE_CHECKING:
@@ -104,7 +104,8 @@ def consume(
     if group == "":
         raise InvalidValue("--group: give the consumer group a name")
     if group is not None:
-        _check_text(group, f"--group {group!r}: the name")
+        # Else librdkafka would end this process.
+        check_text(group, f"--group {group!r}: the name")
     where, full = _resolve(name, topic, path, cluster)
     follow = follow or not (from_beginning or group)
     reader = TopicReader(_bootstrap(where), full, group, from_beginning)
@@ -151,16 +152,8 @@ def _header(text: str) -> tuple[str, bytes]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise InvalidValue(f"--header {text!r}: write NAME=VALUE")
-    _check_text(name, f"--header {text!r}: its name")
+    check_text(name, f"--header {text!r}: its name")
     return name, value.encode(errors="surrogateescape")
-
-
-def _check_text(text: str, what: str) -> None:
-    """Refuse bytes of a command line that are no text: librdkafka would end this process."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidValue(f"{what} is no UTF-8") from error
 
 
 def _split_key(line: bytes, separator: str | None) -> tuple[str | None, bytes]:

@@ -15,7 +15,14 @@ from typing import Any, Literal
 from fairlead.client.admin import Method, check_url
 from fairlead.client.booleans import FALSE, TRUE
 from fairlead.model.errors import InvalidValue, NotImplementedYet
-from fairlead.model.names import StreamPath, check_cluster_name, check_topic_name, parse_source_path, parse_stream_path
+from fairlead.model.names import (
+    StreamPath,
+    check_cluster_name,
+    check_text,
+    check_topic_name,
+    parse_source_path,
+    parse_stream_path,
+)
 
 ParameterKind = Literal["stream", "source", "topic", "text", "number", "boolean"]
 
@@ -59,15 +66,7 @@ class Param:
                 return self._number(text)
             case "boolean":
                 return self._boolean(text)
-        return self._text(text)
-
-    def _text(self, text: str) -> str:
-        """JSON, and bytes of a command line, can say what nobody can write down or send."""
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise InvalidValue(f"-{self.name} {text!r}: is no UTF-8 text") from error
-        return text
+        return check_text(text, f"-{self.name} {text!r}:")
 
     def _number(self, text: str) -> int:
         try:

@@ -20,7 +20,7 @@ from functools import cache, lru_cache
 from hashlib import sha256
 from itertools import count
 
-from fairlead.model.errors import InvalidName
+from fairlead.model.errors import InvalidName, InvalidValue
 from fairlead.model.shown import UNSEEN
 
 SLICES = 16
@@ -66,6 +66,19 @@ def check_topic_name(name: str) -> str:
             "not '.' or '..'"
         )
     return name
+
+
+def check_text(text: str, what: str) -> str:
+    """A text that can be written down and sent: JSON and bytes of a command line can say others.
+
+    Raises:
+        InvalidValue: it is none; the message begins with `what`.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidValue(f"{what} is no UTF-8 text") from error
+    return text
 
 
 def is_topic_name(name: str) -> bool:

@@ -264,11 +264,13 @@ CURSOR_FIRST = "cursor-of-unknown-topic"
 """The same, where nothing has come of it but what groups have committed."""
 
 
-DELETED_HERE = "conflict: deleted here"
+CONFLICT = "conflict"
+"""How the reason begins for which a partition is set aside."""
+DELETED_HERE = f"{CONFLICT}: deleted here"
 """Reason of the notes of a topic whose deletion the same source had brought that now sends it."""
 
 
-NAME_HELD = "conflict: another topic holds the name "
+NAME_HELD = f"{CONFLICT}: another topic holds the name "
 """How the reason of the notes begins of a topic that waits for a name."""
 
 
@@ -293,7 +295,7 @@ class Behind:
     @property
     def conflict(self) -> bool:
         """Set aside until `topic resolve`; a repair is not tried."""
-        return self.reason.startswith("conflict")
+        return self.reason.startswith(CONFLICT)
 
 
 @dataclass(frozen=True, slots=True)

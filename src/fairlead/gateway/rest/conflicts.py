@@ -10,9 +10,7 @@ from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.running.running_link import RunningLink
 from fairlead.model.names import KAFKA_SCHEME
 from fairlead.streamlog.state.effects import Note
-from fairlead.streamlog.values import NAME_HELD, Topic
-
-_MARK = "conflict: "
+from fairlead.streamlog.values import CONFLICT, NAME_HELD, Topic
 
 
 def conflicts_of(cluster: Cluster, stream: Stream, links: Iterable[RunningLink], topic: Topic) -> dict[int, list[str]]:
@@ -50,14 +48,14 @@ def _set_aside_there(stream: Stream, links: Iterable[RunningLink], topic: Topic)
     """Partitions that replicas have set aside, as they last said."""
     for link in links:
         for each in () if link.answer is None else link.answer.behind:
-            if each.incarnation == topic.incarnation and each.reason.startswith(_MARK):
+            if each.incarnation == topic.incarnation and each.reason.startswith(CONFLICT):
                 yield each.partition, f"at {link.record.replica_path}: {_why(each.reason)}"
         if any(each.incarnation == topic.incarnation for each in link.deleted_there(stream)):
             yield 0, f"at {link.record.replica_path}: deleted there"
 
 
 def _why(reason: str) -> str:
-    return reason.removeprefix(_MARK)
+    return reason.removeprefix(f"{CONFLICT}: ")
 
 
 def _source(cluster: Cluster, stream: Stream, link: bytes) -> str:

@@ -10,7 +10,7 @@ from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.payloads import BehindPayload, TopicPayload
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.state.effects import Note, payload_of
-from fairlead.streamlog.values import CURSOR_FIRST, HARMED, Behind, Topic
+from fairlead.streamlog.values import CONFLICT, CURSOR_FIRST, HARMED, Behind, Topic
 from fairlead.streamlog.writing.draft import Draft
 
 OWNERSHIP = "ownership"
@@ -69,7 +69,7 @@ class LinkNotes:
     def set_aside(self, topic: Topic, why: str) -> None:
         """Set the topic aside on this link, with all its partitions."""
         self.conflicts += 1
-        self.note_all(payload_of(topic), range(topic.partitions), f"conflict: {why}", None)
+        self.note_all(payload_of(topic), range(topic.partitions), f"{CONFLICT}: {why}", None)
 
     def note_all(
         self, topic: TopicPayload, partitions: Iterable[int], reason: str, create: TopicPayload | None
@@ -92,7 +92,7 @@ class LinkNotes:
     def refuse(self, topic: TopicPayload, why: str) -> None:
         """Set a topic aside on this link for good, be it here or not: its rows do not count."""
         self.conflicts += 1
-        self.note_all(topic, range(topic.partitions), f"conflict: {why}", None)
+        self.note_all(topic, range(topic.partitions), f"{CONFLICT}: {why}", None)
 
     def _check_count(self) -> None:
         """Raises: NotAllowed."""

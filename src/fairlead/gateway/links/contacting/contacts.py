@@ -35,7 +35,7 @@ from fairlead.streamlog.applying.admission import ANYBODY
 from fairlead.streamlog.applying.claims import hear
 from fairlead.streamlog.numbers import slices_of_mask
 from fairlead.streamlog.requests.rollback import rolled_back_message
-from fairlead.streamlog.values import HARMED
+from fairlead.streamlog.values import CONFLICT, HARMED
 from fairlead.wire.neighbours import LinkAnswer
 
 log = structlog.get_logger()
@@ -168,7 +168,7 @@ class Contacts:
             link.on(Event.LOOK)
 
     def _repair(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:
-        noted = [each for each in answer.behind if not each.reason.startswith("conflict")]
+        noted = [each for each in answer.behind if not each.reason.startswith(CONFLICT)]
         behind = sent_ones(stream, link.record.brings, link.record.forward, noted)
         link.not_sent = len(noted) - len(behind)
         if any(held.repair for held in self._table.of(link.record.id)):
