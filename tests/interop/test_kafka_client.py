@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from itertools import count
+from typing import TypeVar
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -15,6 +17,7 @@ from tests.interop.kafka_pair import KafkaPair
 from tests.kafka.client import batch, fetching, opened, producing, values_of
 from tests.support.waiting import in_time
 
+T = TypeVar("T")
 _names = count(1)
 KEPT = {"retention.ms": "-1"}
 
@@ -72,9 +75,8 @@ async def test_topics_and_their_settings(bootstrap: str, name: str) -> None:
         with pytest.raises(InvalidValue, match="INVALID_CONFIG"):
             await cluster.create_topic(f"{name}-x", 1, {"retention.ms": "long"})
         await cluster.create_partitions(name, 4)
-        found = (await cluster.topics([name, "missing"]))[name]
-        assert len(found.partitions) == 4
-        assert found.topic_id != bytes(16)
+        found = await told(lambda: cluster.topics([name, "missing"]), lambda found: len(found[name].partitions) == 4)
+        assert found[name].topic_id != bytes(16)
         configs = (await cluster.describe_configs([name]))[name]
         assert (configs["retention.ms"].value, configs["retention.ms"].own) == ("-1", True)
         assert not configs["segment.bytes"].own
@@ -82,9 +84,19 @@ async def test_topics_and_their_settings(bootstrap: str, name: str) -> None:
         assert not refused
         refused = await cluster.alter_configs({name: {"retention.ms": "long"}})
         assert "INVALID_CONFIG" in str(refused[name])
-        configs = (await cluster.describe_configs([name]))[name]
+        configs = (
+            await told(lambda: cluster.describe_configs([name]), lambda found: found[name]["segment.bytes"].own)
+        )[name]
+        assert configs["segment.bytes"].value == "1048576"
         assert not configs["retention.ms"].own
-        assert (configs["segment.bytes"].value, configs["segment.bytes"].own) == ("1048576", True)
+
+
+async def told(ask: Callable[[], Awaitable[T]], as_decided: Callable[[T], bool]) -> T:
+    """The first answer that is so: a broker hears what its controller has decided a moment after who asked for it."""
+    async with in_time():
+        while not as_decided(found := await ask()):  # noqa: ASYNC110 - no event tells it
+            await asyncio.sleep(0.02)
+        return found
 
 
 async def test_ends_times_and_groups(bootstrap: str, name: str) -> None:
