@@ -277,6 +277,10 @@ BAD = [
     ("cluster add -http http://127.0.0.1:99999", "the port is a number"),
     ("up --name x --data /tmp/x --advertise lisbon:0", "clients cannot connect to port 0"),
     ("cluster add -http http://127.0.0.1:1", "no server answers"),
+    ("stream delete -path /default --yes --cluster=", "the name of the cluster is empty"),
+    ("consume t --cluster=", "the name of the cluster is empty"),
+    ("fsck --data=", "--data is empty"),
+    ("up --name x --data=", "--data is empty"),
 ]
 
 
@@ -344,6 +348,8 @@ def test_fsck_finds_no_damage_and_names_it(
         (("FAIRLEAD_LINGR_MS", "1"), "", "unknown setting FAIRLEAD_LINGR_MS"),
         (None, "--settings /nowhere.toml", "/nowhere.toml"),
         (None, "--kafka localhost", "HOST:PORT"),
+        (None, "--kafka=", "Kafka address ''"),
+        (None, "--http=", "HTTP address ''"),
         (None, "--advertise x:99999", "--advertise"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.cli.jobs import following, transfer
+from fairlead.cli.jobs import following, job, transfer
 from fairlead.client.admin import Envelope
 from fairlead.client.command import Command
 from fairlead.model.errors import Unreachable
@@ -115,7 +115,8 @@ def answers(fairlead: CommandLine, monkeypatch: pytest.MonkeyPatch) -> list[dict
         return Envelope((answer,), {})
 
     monkeypatch.setattr(transfer, "call", call)
-    monkeypatch.setattr(following, "call", call)
+    for module in (following, job):
+        monkeypatch.setattr(module, "call", call)
     monkeypatch.setattr(following, "POLL_SECONDS", 0.0)
     return found
 
@@ -156,3 +157,23 @@ def test_a_job_that_failed_says_after_how_many_topics(fairlead: CommandLine, ans
     """Those have gone."""
     answers += [row("failed", 1500, error="stream /s was deleted")]
     fairlead.refused(WAIT, "the transfer has stopped after 1,500 topics: stream /s was deleted")
+
+
+def test_a_job_that_was_cancelled_is_not_said_to_be_done(fairlead: CommandLine, answers: list[Any]) -> None:
+    """Somebody ended it while this command waited: most topics did not have their turn."""
+    answers += [row("running", 500), row("cancelled", 1500)]
+    said = "the transfer was cancelled after 1,500 of 50,000 topics; what it has done stays: `fairlead job show -id 0a`"
+    done = fairlead(WAIT)
+    assert (done.code, done.out) == (1, "")
+    assert said in done.err
+
+
+def test_who_waits_for_a_job_is_told_as_who_began_it(fairlead: CommandLine, answers: list[Any]) -> None:
+    """Its outcome decides the exit code. To look at a job that has ended is no failure."""
+    refused = row("done", 50_000, refused=3, refusals=[{"topic": "box", "reason": "it is owned elsewhere"}])
+    answers += [row("running", 500), refused, refused, row("done", 50_000)]
+    done = fairlead("job show -id 0a --wait")
+    assert (done.code, "it is owned elsewhere" in done.out) == (1, True)
+    assert done.err.endswith("fairlead: 3 of 50,000 topics were refused\n")
+    assert "it is owned elsewhere" in fairlead.ok("job show -id 0a").out
+    fairlead.ok("job show -id 0a --wait")

@@ -248,3 +248,12 @@ def test_settings_come_from_a_stream_of_another_cluster(both: CommandLine) -> No
     both.ok("stream create -path /mapr/newyork/like -copymetafrom /like -ttl 98")
     (row,) = both.ok("stream info -path /mapr/newyork/like -json").json["data"]
     assert (row["ttl"], row["defaultpartitions"]) == (98, 3)
+
+
+def test_a_path_without_a_cluster_is_of_the_one_that_was_chosen(both: CommandLine) -> None:
+    """Settings came from the first cluster of the address book, or the command said that there is no such stream."""
+    for cluster, ttl in (("sanfrancisco", 11), ("newyork", 22)):
+        both.ok(f"stream create -path /mapr/{cluster}/meta -ttl {ttl}")
+    both.ok("stream create -path /mapr/sanfrancisco/chosen -copymetafrom /meta --cluster newyork")
+    (row,) = both.ok("stream info -path /mapr/sanfrancisco/chosen -json").json["data"]
+    assert row["ttl"] == 22

@@ -9,6 +9,7 @@ from typing import Any
 from fairlead.client.address_book import AddressBook, KnownCluster, default_file
 from fairlead.client.admin import Envelope, ask
 from fairlead.client.command import CLUSTERS, Command, Given
+from fairlead.model.errors import InvalidValue
 from fairlead.model.names import StreamPath
 
 
@@ -21,8 +22,11 @@ def chosen_cluster(name: str | None) -> KnownCluster:
     """The cluster of that name, else of FAIRLEAD_CLUSTER, else the first of the address book.
 
     Raises:
+        InvalidValue: the name that was given is empty, as `--cluster "$SITE"` is where SITE is not set.
         UnknownCluster: it is not in the address book, or the book is empty.
     """
+    if name == "":
+        raise InvalidValue("the name of the cluster is empty; give one, or leave the option out")
     book = address_book()
     name = name or os.environ.get("FAIRLEAD_CLUSTER") or None
     return book.default() if name is None else book.find(name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairlead.cli.data import data_option
 from fairlead.model.errors import Damaged, InvalidValue
 from fairlead.process.interrupts import ending_at_once
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def fsck(
-    data: Annotated[Path, typer.Option("--data", help="data directory of a cluster")],
+    data: Annotated[Path, data_option("data directory of a cluster")],
     set_aside: Annotated[
         list[str] | None,
         typer.Option("--set-aside", metavar="NAME", help="go on without this damaged object; the server is stopped"),

@@ -79,7 +79,10 @@ def _create(command: Command, params: Mapping[str, Any], cluster: str | None) ->
     """Make a stream, also with the settings of one in another cluster."""
     given = command.parse(params)
     source = given["copymetafrom"]
-    if source is None or global_path(source, cluster).cluster == global_path(given["path"], cluster).cluster:
+    if source is None:
+        return call(command, params, cluster)
+    source = global_path(source, cluster)
+    if source.cluster == global_path(given["path"], cluster).cluster:
         return call(command, params, cluster)
     own = {name: value for name, value in params.items() if name != "copymetafrom"}
     return call(command, {**settings_of(source), **own}, cluster)

@@ -16,6 +16,7 @@ import structlog
 import typer
 
 from fairlead.cli.calls import address_book, chosen_cluster
+from fairlead.cli.data import data_option
 from fairlead.client.address_book import KnownCluster
 from fairlead.client.admin import check_url
 from fairlead.model.addresses import parse_address
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from fairlead.server.assembly import Companion, Server, ServerOptions
 
 ClusterNameOption = Annotated[str, typer.Option("--name", help="name of the cluster; fixed for its data directory")]
-Data = Annotated[Path, typer.Option("--data", help="data directory; made if it is not there")]
+Data = Annotated[Path, data_option("data directory; made if it is not there")]
 Kafka = Annotated[str | None, typer.Option("--kafka", metavar="HOST:PORT", help="Kafka listener [127.0.0.1:9092]")]
 Http = Annotated[str | None, typer.Option("--http", metavar="HOST:PORT", help="HTTP listener [127.0.0.1:7660]")]
 Advertise = Annotated[
@@ -81,7 +82,7 @@ def server(
 def replicator(
     url: Annotated[str | None, typer.Option("--server", metavar="URL", help="HTTP address of the server")] = None,
     cluster: Annotated[str | None, typer.Option("--cluster", help="the cluster, if no --server is given")] = None,
-    data: Annotated[Path | None, typer.Option("--data", help="the server's data directory, with its secret")] = None,
+    data: Annotated[Path | None, data_option("the server's data directory, with its secret")] = None,
     secret_file: Annotated[Path | None, typer.Option("--secret-file", help="the secret, if it lies elsewhere")] = None,
     once: Annotated[bool, typer.Option("--once", help="carry what is there now, then end")] = False,
     settings: SettingsFile = None,
@@ -137,7 +138,7 @@ class _Given:
     def _settings(self) -> Settings:
         given = {"kafka_address": self.kafka, "http_address": self.http}
         chosen = _chosen(self.settings, self.json_logs)
-        return changed(chosen, {key: value for key, value in given.items() if value})
+        return changed(chosen, {key: value for key, value in given.items() if value is not None})
 
     def _companion(self, replicate: bool, settings: Settings) -> Companion:
         @asynccontextmanager

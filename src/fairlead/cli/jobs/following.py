@@ -57,7 +57,7 @@ def ended(id: str, cluster: str | None) -> Envelope:
     """Wait until a job has ended.
 
     Raises:
-        FairleadError: it failed.
+        FairleadError: it failed, or somebody has cancelled it.
         Unreachable: no server answers any more; the job goes on with the next start.
         Interrupted: Ctrl-C; the job goes on.
     """
@@ -85,6 +85,11 @@ def ended(id: str, cluster: str | None) -> Envelope:
         progress.end()
     if row["state"] == "failed":
         raise FairleadError(f"the {row['kind']} has stopped after {row['done']:,} topics: {row['error']}")
+    if row["state"] == "cancelled":
+        raise FairleadError(
+            f"the {row['kind']} was cancelled after {row['done']:,} of {row['topics']:,} topics; what it has done "
+            f"stays: `fairlead job show -id {id}{where}` shows it"
+        )
     return answer
 
 
@@ -108,6 +113,11 @@ def print_outcome(answer: Envelope, as_json: bool, said: Callable[[Mapping[str, 
         print(said(row))
         if row["refusals"]:
             print_rows(row["refusals"], ("topic", "reason"))
+    check_all_taken(row, stays)
+
+
+def check_all_taken(row: Mapping[str, Any], stays: str) -> None:
+    """Raises: PartlyRefused: the job has refused topics, which have been shown. `stays`: what that means for them."""
     if row["refused"]:
         raise PartlyRefused(f"{row['refused']:,} of {row['topics']:,} topics were refused{stays}")
 

@@ -7,13 +7,12 @@ from typing import Any, Final
 
 from fairlead.cli.calls import call
 from fairlead.cli.generate import OwnOption, command_function, confirm
-from fairlead.cli.jobs.following import NOWAIT, ended, home_of
+from fairlead.cli.jobs.following import NOWAIT, ended, home_of, print_outcome
 from fairlead.cli.output import print_json, print_rows
 from fairlead.client.admin import Envelope
 from fairlead.client.booleans import TRUE
 from fairlead.client.catalog import BY_PATH
 from fairlead.client.command import Command
-from fairlead.model.errors import PartlyRefused
 
 _PLAN_COLUMNS: Final = ("topic", "partition", "end", "common", "diverged", "brought", "from")
 
@@ -32,8 +31,7 @@ def _recover(
             yes,
         )
     answer = call(command, params, cluster)
-    rows = list(answer.data)
-    if nowait or not rows or "id" not in rows[0]:
+    if nowait or "id" not in answer.first:
         return answer
     return ended(str(answer.first["id"]), home_of(params, cluster))
 
@@ -44,23 +42,19 @@ def _print(answer: Envelope, command: Command, as_json: bool) -> None:
     Raises:
         PartlyRefused: some topics were refused.
     """
-    rows = list(answer.data)
-    if as_json:
+    if "id" in answer.first:
+        print_outcome(answer, as_json, _said, " and stay as they are")
+    elif as_json:
         print_json(answer.envelope)
-    elif not rows:
-        print("nothing is to be cut or brought; the command without -dryrun lets the stream be written again")
-    elif "id" not in rows[0]:
-        print_rows(rows, _PLAN_COLUMNS)
-    elif rows[0]["state"] == "running":
-        print(f"job {rows[0]['id']} is running; `fairlead job show -id {rows[0]['id']}` shows how far it is")
+    elif answer.data:
+        print_rows(answer.data, _PLAN_COLUMNS)
     else:
-        row = rows[0]
-        said = f"{row['changed']:,} topics were recovered, {row['brought']:,} records brought"
-        print(f"{said}; {row['path']} is written again")
-        if rows[0]["refusals"]:
-            print_rows(rows[0]["refusals"], ("topic", "reason"))
-    if rows and rows[0].get("refused"):
-        raise PartlyRefused(f"{rows[0]['refused']:,} topics were refused and stay as they are")
+        print("nothing is to be cut or brought; the command without -dryrun lets the stream be written again")
+
+
+def _said(row: Mapping[str, Any]) -> str:
+    done = f"{row['changed']:,} topics were recovered, {row['brought']:,} records brought"
+    return f"{done}; {row['path']} is written again"
 
 
 recover = command_function(
