@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from fairlead.cli import autosetup as module
-from fairlead.cli import set_up
+from fairlead.cli import copystream, set_up
 from fairlead.cli.progress import Progress
 from fairlead.client.admin import Envelope
 from fairlead.client.command import Command
+from fairlead.model.errors import Unreachable
 from tests.cli.desk import CommandLine
 
 PROGRAM = [sys.executable, "-m", "fairlead.cli.main"]
@@ -109,17 +110,20 @@ def row(state: str, percent: int, pending: int, error: str = "", replicator: str
 
 
 @pytest.fixture
-def answers(fairlead: CommandLine, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+def answers(fairlead: CommandLine, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What `replica list` says each time; autosetup itself goes well."""
-    found: list[dict[str, Any]] = []
-    rows: Iterator[dict[str, Any]] = iter(found)
+    found: list[dict[str, Any] | Exception] = []
+    rows: Iterator[dict[str, Any] | Exception] = iter(found)
 
     def call(command: Command, params: Mapping[str, Any], cluster: str | None) -> Envelope:
         if command.verb == "autosetup":
             return Envelope(
                 ({"source": "/s", "replicaPath": "/r", "done": ["created /r"], "next": "it is copied"},), {}
             )
-        return Envelope((next(rows),), {})
+        answer = next(rows)
+        if isinstance(answer, Exception):
+            raise answer
+        return Envelope((answer,), {})
 
     for each in (module, set_up):
         monkeypatch.setattr(each, "call", call)
@@ -131,7 +135,7 @@ WAIT = "stream replica autosetup -path /s -replica /r --wait"
 
 
 def test_without_a_terminal_it_writes_a_line_at_each_change_that_matters(
-    fairlead: CommandLine, answers: list[dict[str, Any]]
+    fairlead: CommandLine, answers: list[Any]
 ) -> None:
     """A log is not filled, and what holds it up is said once. Standard output has the result alone."""
     answers += [row("COPY_SCHEDULE", 0, 1000, replicator="starting")] * 5
@@ -154,12 +158,52 @@ def test_without_a_terminal_it_writes_a_line_at_each_change_that_matters(
     ]
 
 
-def test_a_link_that_has_stopped_is_not_waited_for(fairlead: CommandLine, answers: list[dict[str, Any]]) -> None:
+def test_a_link_that_has_stopped_is_not_waited_for(fairlead: CommandLine, answers: list[Any]) -> None:
     """Only a person can mend it; the error says how."""
     answers += [row("UNEXPECTED", 0, 1, "it is another stream; run: this")]
     done = fairlead(WAIT)
     assert done.code == 1
     assert "the replica /r has stopped: it is another stream; run: this" in done.err
+
+
+def test_a_server_that_is_away_for_a_moment_is_waited_for(fairlead: CommandLine, answers: list[Any]) -> None:
+    """Replication goes on meanwhile; why nothing is seen is said once. Where there is a limit, it holds."""
+    away = Unreachable("no server answers at http://x:1")
+    answers += [away, row("COPY_IN_PROGRESS", 50, 500), away, away, row("REPLICATING", 100, 0)]
+    done = fairlead(WAIT)
+    assert (done.code, done.out) == (0, "/mapr/sanfrancisco/r is in step\n")
+    said = "no server answers at http://x:1"
+    assert done.err.splitlines()[2:] == [f"  0 %  {said}", " 50 %  500 records to go", f" 50 %  {said}"]
+    answers += [away]
+    done = fairlead(f"{WAIT} --timeout 0")
+    assert done.code == 1
+    assert f"the replica /r is not in step after 0 s ({said}); replication goes on" in done.err
+
+
+def test_a_copy_is_waited_for_while_its_server_is_away(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It goes on all the same; that a question was not answered did not say so."""
+    copying = {"state": "copying", "error": "", "recordsCopied": 5, "copyTableCompletionPercentage": 40}
+    away = Unreachable("no server answers")
+    answers: list[dict[str, Any] | Exception] = [copying, away, {**copying, "state": "done"}]
+
+    def call(*_: object) -> Envelope:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return Envelope((answer,), {})
+
+    monkeypatch.setattr(copystream, "call", call)
+    monkeypatch.setattr(copystream, "POLL_SECONDS", 0.0)
+    assert copystream.ended({"src": "/a", "dst": "/b"}, None).first["state"] == "done"
+    assert capsys.readouterr().err == " 40 %  5 records copied\n 40 %  no server answers\n"
+
+
+@pytest.mark.parametrize("timeout", ["nan", "-1"])
+def test_a_limit_that_is_no_time_is_refused(fairlead: CommandLine, timeout: str) -> None:
+    """Nothing is ever later than nan."""
+    fairlead.refused(f"{WAIT} --timeout={timeout}", f"--timeout {timeout}: give seconds, 0 or more")
 
 
 def test_on_a_terminal_it_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:

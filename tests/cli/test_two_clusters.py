@@ -13,7 +13,7 @@ from fairlead.cli import outlook, set_up
 from fairlead.cli.calls import call
 from fairlead.client.admin import Envelope
 from fairlead.client.command import Command
-from fairlead.model.errors import NotAllowed
+from fairlead.model.errors import NotAllowed, Unanswered
 from tests.cli.desk import CommandLine
 from tests.support.sites import Site
 
@@ -123,6 +123,51 @@ def test_masters_are_made_whole_or_not_at_all(both: CommandLine, monkeypatch: py
         both.refused("stream info -path /mapr/newyork/whole", "does not exist")
         assert links(both, "/whole") == []
         assert both.ok("stream upstream list -path /whole -json").json["data"] == []
+
+
+@pytest.mark.parametrize("masters", [False, True])
+def test_a_source_whose_answer_was_lost_keeps_its_replica(
+    both: CommandLine, monkeypatch: pytest.MonkeyPatch, masters: bool
+) -> None:
+    """If it has done its part, all is set up. If it has not, it may do it yet, so the replica is not deleted, and what
+    is there is told."""
+    name, there = f"lost{masters}", f"/mapr/newyork/lost{masters}"
+    line = autosetup(name) + f" -multimaster {masters}"
+    both.ok(f"stream create -path /{name}")
+
+    def losing(command: Command, params: Mapping[str, Any], cluster: str | None = None) -> Envelope:
+        if command.verb != "autosetup":
+            return call(command, params, cluster)
+        if arrives:
+            call(command, params, cluster)
+        raise Unanswered("http://x: no answer; it may be done all the same")
+
+    monkeypatch.setattr(set_up, "call", losing)
+    for arrives in (False, True):
+        done = both(line)
+        assert both.ok(f"stream info -path {there} -json").json["data"]
+        assert [link[0] for link in links(both, f"/{name}")] == [there] * arrives
+        if arrives:
+            assert (done.code, done.err) == (0, "")
+            assert "its answer was lost, and the link is there" in done.out
+        else:
+            assert (done.code, "nothing is taken back of what was done before: created" in done.err) == (1, True)
+            both.ok(f"stream delete -path {there} --yes")
+    if masters:
+        assert links(both, there) == [(f"/mapr/sanfrancisco/{name}", False, True)]
+        both.ok(f"stream replica remove -path {there} -replica /mapr/sanfrancisco/{name} --yes")
+    both.ok(f"stream replica remove -path /{name} -replica {there} --yes")
+
+
+def test_what_can_never_be_in_step_is_not_waited_for(both: CommandLine) -> None:
+    """The source has a link to a replica that is not there any more, so it refuses, and the new one is taken back."""
+    both.ok("stream create -path /gone")
+    both.ok("stream replica add -path /gone -replica /mapr/newyork/gone -paused true")
+    done = both(autosetup("gone") + " --wait --timeout 2")
+    assert (done.code, "is a replica of /gone already" in done.err) == (1, True)
+    assert "waits" not in done.err
+    assert "not in step" not in done.err
+    both.ok("stream replica remove -path /gone -replica /mapr/newyork/gone --yes")
 
 
 def test_a_replica_that_is_there_becomes_a_master(both: CommandLine) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from fairlead.client.admin import ask, check_url
 from fairlead.model.envelope import envelope, error_envelope
-from fairlead.model.errors import InvalidValue, UnknownStream, Unreachable
+from fairlead.model.errors import InvalidValue, Unanswered, UnknownStream, Unreachable
 
 Answer = Callable[[httpx.Request], httpx.Response]
 Answered = Callable[[Answer], None]
@@ -41,7 +41,7 @@ def test_a_refused_connection_tries_the_next_address(answered: Answered) -> None
 
 
 def test_a_call_that_may_have_arrived_is_not_sent_again(answered: Answered) -> None:
-    """A lost answer is said, not repeated."""
+    """A lost answer is said, not repeated; of a question it is only that, of a change nobody knows if it is made."""
     asked = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -49,9 +49,11 @@ def test_a_call_that_may_have_arrived_is_not_sent_again(answered: Answered) -> N
         raise httpx.ReadTimeout("slow")
 
     answered(answer)
-    with pytest.raises(Unreachable, match="one"):
+    with pytest.raises(Unanswered, match=r"one.*may be done all the same"):
         ask(URLS, "POST", "/rest/stream/create", {"path": "/a"})
-    assert asked == ["one"]
+    with pytest.raises(Unreachable, match="one"):
+        ask(URLS, "GET", "/rest/stream/info", {"path": "/a"})
+    assert asked == ["one", "one"]
 
 
 def test_when_no_address_answers_all_are_named(answered: Answered) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from fairlead.cli.calls import call, chosen_cluster
@@ -14,12 +15,12 @@ from fairlead.cli.generate import OwnOption, command_function
 from fairlead.cli.outlook import outlook
 from fairlead.cli.output import print_error, print_json, print_rows
 from fairlead.cli.progress import Progress
-from fairlead.cli.set_up import pair_of, set_up
+from fairlead.cli.set_up import Pair, pair_of, set_up, upstream_of
 from fairlead.client.admin import Envelope
 from fairlead.client.catalog import BY_PATH
 from fairlead.client.command import Command
 from fairlead.model.clock import SystemClock
-from fairlead.model.errors import AlreadyExists, FairleadError, InvalidValue
+from fairlead.model.errors import AlreadyExists, FairleadError, InvalidValue, UnknownStream, Unreachable
 from fairlead.model.names import parse_source_path, parse_stream_path
 from fairlead.process.interrupts import Interrupted
 
@@ -40,6 +41,8 @@ def _run(
 ) -> Envelope:
     if timeout is not None and not wait:
         raise InvalidValue("--timeout: only with --wait")
+    if timeout is not None and not timeout >= 0:
+        raise InvalidValue(f"--timeout {timeout:g}: give seconds, 0 or more")
     if command.parse(params)["path"].kafka is not None:
         return _of_kafka(command, params, cluster, wait=wait, timeout=timeout, dryrun=dryrun)
     pair = pair_of(command, params, cluster)
@@ -49,7 +52,7 @@ def _run(
     try:
         answer = set_up(command, params, cluster)
     except AlreadyExists as error:
-        if not wait or _row(params, cluster) is None:
+        if not wait or _row(params, cluster) is None or not _is_taken(pair):
             raise
         print_error(f"{error}; this command waits until it is in step")
         answer = Envelope((), {})
@@ -78,8 +81,15 @@ def _of_kafka(
     return _in_step(params, cluster, timeout)
 
 
+def _is_taken(pair: Pair) -> bool:
+    """The replica is there and takes what the source sends: else it can never be in step."""
+    with suppress(UnknownStream):
+        return bool(upstream_of(pair))
+    return False
+
+
 def _in_step(params: Mapping[str, Any], cluster: str | None, timeout: float | None) -> Envelope:
-    """Wait until all that there was when the link began has arrived.
+    """Wait until all that there was when the link began has arrived; a server that is away meanwhile is waited for too.
 
     Raises:
         FairleadError: the link has stopped or is gone, or it takes longer than `timeout` seconds.
@@ -87,26 +97,38 @@ def _in_step(params: Mapping[str, Any], cluster: str | None, timeout: float | No
     """
     clock = SystemClock()
     deadline_ms = None if timeout is None else clock.monotonic_ms() + timeout * 1000
-    what, row = f"the replica {params['replica']}", None
+    what, percent, far = f"the replica {params['replica']}", 0, ""
     progress = Progress()
     try:
         while True:
-            row = _row(params, cluster)
-            if row is None:
-                raise FairleadError(f"{what} was removed meanwhile")
-            if row["replicaState"] == "REPLICA_STATE_REPLICATING" and not row["errors"]:
-                return Envelope((row,), {"status": "OK", "total": 1, "data": [row]})
-            if row["replicaState"] == "REPLICA_STATE_UNEXPECTED":
-                raise FairleadError(f"{what} has stopped: {row['errors'].get('Msg', '')}")
-            progress.show(row["copyTableCompletionPercentage"], _how_far(row), _phase(row))
+            try:
+                row = _standing(_row(params, cluster), what)
+                if row["replicaState"] == "REPLICA_STATE_REPLICATING" and not row["errors"]:
+                    return Envelope((row,), {"status": "OK", "total": 1, "data": [row]})
+                percent, far, phase = row["copyTableCompletionPercentage"], _how_far(row), _phase(row)
+            except Unreachable as error:
+                far = phase = str(error)
+            progress.show(percent, far, phase)
             if deadline_ms is not None and clock.monotonic_ms() >= deadline_ms:
-                raise FairleadError(f"{what} is not in step after {timeout:g} s ({_how_far(row)}); {_goes_on(params)}")
+                raise FairleadError(f"{what} is not in step after {timeout:g} s ({far}); {_goes_on(params)}")
             time.sleep(POLL_SECONDS)
     except KeyboardInterrupt:
-        far = "" if row is None else f" ({_how_far(row)})"
-        raise Interrupted(f"{what} is not in step yet{far}; {_goes_on(params)}") from None
+        raise Interrupted(f"{what} is not in step yet{far and f' ({far})'}; {_goes_on(params)}") from None
     finally:
         progress.end()
+
+
+def _standing(row: dict[str, Any] | None, what: str) -> dict[str, Any]:
+    """The row of a link that may come into step by itself.
+
+    Raises:
+        FairleadError: it has stopped or is gone.
+    """
+    if row is None:
+        raise FairleadError(f"{what} was removed meanwhile")
+    if row["replicaState"] == "REPLICA_STATE_UNEXPECTED":
+        raise FairleadError(f"{what} has stopped: {row['errors'].get('Msg', '')}")
+    return row
 
 
 def _row(params: Mapping[str, Any], cluster: str | None) -> dict[str, Any] | None:

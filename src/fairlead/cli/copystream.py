@@ -21,7 +21,7 @@ from fairlead.cli.two_clusters import CREATE, global_path, settings_of
 from fairlead.client.admin import Envelope
 from fairlead.client.catalog import BY_PATH
 from fairlead.client.command import Command
-from fairlead.model.errors import AlreadyExists, FairleadError, NotAllowed, NotFound, UnknownStream
+from fairlead.model.errors import AlreadyExists, FairleadError, NotAllowed, NotFound, UnknownStream, Unreachable
 from fairlead.model.names import parse_stream_path
 
 POLL_SECONDS = 0.5
@@ -38,25 +38,30 @@ def _copy(command: Command, params: Mapping[str, Any], cluster: str | None) -> E
 
 
 def ended(params: Mapping[str, Any], cluster: str | None) -> Envelope:
-    """Ask how far a copy is until it has ended: the source's replicator does the work, not this process.
+    """Ask how far a copy is until it has ended: the source's replicator does the work, not this process. A server that
+    is away meanwhile is waited for too: the copy goes on.
 
     Raises:
         FairleadError: it has stopped.
     """
     chosen = {name: params[name] for name in ("src", "dst")}
-    progress = Progress()
+    progress, percent = Progress(), 0
     try:
-        answer = call(_STATUS, chosen, cluster)
-        while answer.first["state"] == "copying":
-            row = answer.first
-            what = row["error"] or f"{row['recordsCopied']:,} records copied"
-            progress.show(row["copyTableCompletionPercentage"], what, row["error"])
+        while True:
+            try:
+                answer = call(_STATUS, chosen, cluster)
+                row = answer.first
+                if row["state"] != "copying":
+                    break
+                percent, error = row["copyTableCompletionPercentage"], row["error"]
+                progress.show(percent, error or f"{row['recordsCopied']:,} records copied", error)
+            except Unreachable as away:
+                progress.show(percent, str(away), str(away))
             time.sleep(POLL_SECONDS)
-            answer = call(_STATUS, chosen, cluster)
     finally:
         progress.end()
-    if answer.first["state"] == "failed":
-        raise FairleadError(f"the copy to {params['dst']} has stopped: {answer.first['error']}")
+    if row["state"] == "failed":
+        raise FairleadError(f"the copy to {params['dst']} has stopped: {row['error']}")
     return answer
 
 

@@ -18,7 +18,7 @@ from fairlead.client.admin import Envelope
 from fairlead.client.catalog import BY_PATH
 from fairlead.client.command import Command, Given
 from fairlead.client.set_up import is_from_now
-from fairlead.model.errors import AlreadyExists, FairleadError, NotFound, UnknownStream
+from fairlead.model.errors import AlreadyExists, FairleadError, NotFound, Unanswered, UnknownStream
 from fairlead.model.names import StreamPath
 from fairlead.process.interrupts import Interrupted
 
@@ -29,6 +29,8 @@ _ADD_UPSTREAM = BY_PATH["/rest/stream/upstream/add"]
 _EDIT_UPSTREAM = BY_PATH["/rest/stream/upstream/edit"]
 _LIST_UPSTREAMS = BY_PATH["/rest/stream/upstream/list"]
 _REMOVE_UPSTREAM = BY_PATH["/rest/stream/upstream/remove"]
+_LIST = BY_PATH["/rest/stream/replica/list"]
+_LOST = "its answer was lost, and the link is there"
 _OF_LINK = {param.name for param in _ADD.params} - {"path", "replica", "paused"}
 
 
@@ -82,6 +84,7 @@ def set_up(command: Command, params: Mapping[str, Any], cluster: str | None) -> 
 
     Raises:
         FairleadError: that of the step which failed, with what became of the others.
+        Unanswered: the source may do its part yet, so what was done stays; the message says what that is.
         Interrupted: Ctrl-C before the source was asked.
     """
     pair = pair_of(command, params, cluster)
@@ -98,11 +101,13 @@ def _at_both(command: Command, params: Mapping[str, Any], cluster: str | None, p
     try:
         _at_the_replica(steps, pair, params)
         asked_last = not pair.multimaster
-        answer = call(command, params, cluster)
+        answer = _at_the_source(steps, pair, partial(call, command, params, cluster))
         done = [*steps.done, *answer.first["done"]]
         if take_back is not None and not pair.copied and not pair.given["paused"]:
             steps.did(f"set up {pair.source}", take_back)
             call(_RESUME, pair.back.link)
+    except _LeftAsItIs as error:
+        raise Unanswered(str(error)) from error
     except FairleadError as error:
         raise steps.undone(error) from error
     except KeyboardInterrupt:
@@ -125,6 +130,37 @@ def _at_the_replica(steps: Steps, pair: Pair, params: Mapping[str, Any]) -> None
         options = {"acceptwrites": "true", **{name: params[name] for name in _OF_LINK & params.keys()}}
         call(_ADD, {**pair.back.link, **options, "paused": "true"})
         steps.did(f"named {pair.source} a replica of {pair.replica}", lambda: call(_REMOVE, pair.back.link))
+
+
+class _LeftAsItIs(FairleadError):
+    """Nobody knows whether the source's cluster has done its part, so nothing may be taken back."""
+
+
+def _at_the_source(steps: Steps, pair: Pair, asked: Callable[[], Envelope]) -> Envelope:
+    """The source's part, which is done too if only its answer was lost: then the link is there. It may come yet if the
+    link is not: a replica that a link leads to is not to be deleted.
+
+    Raises:
+        _LeftAsItIs: nobody knows whether it will be there. FairleadError: the source has refused.
+    """
+    try:
+        return asked()
+    except Unanswered as error:
+        with suppress(FairleadError):
+            if _is_linked(pair):
+                done = [f"named {pair.replica} a replica of {pair.source}"]
+                row = {"source": str(pair.source), "replicaPath": str(pair.replica), "done": done, "next": _LOST}
+                return Envelope((row,), {"status": "OK", "total": 1, "data": [row]})
+        raise _LeftAsItIs(
+            f"{error}; nothing is taken back of what was done before: {', '.join(steps.done) or 'nothing'}. If "
+            f"`fairlead stream replica list -path {pair.source}` shows no link to it, remove this and set up again"
+        ) from error
+
+
+def _is_linked(pair: Pair) -> bool:
+    """The source sends to the replica."""
+    rows = call(_LIST, {"path": str(pair.source)}).data
+    return any(row["replicaPath"] == str(pair.replica) for row in rows)
 
 
 def _name_upstream(steps: Steps, pair: Pair) -> None:

@@ -18,7 +18,7 @@ import httpx
 from fairlead.client.answers import answer_now
 from fairlead.model.addresses import check_host
 from fairlead.model.envelope import to_error
-from fairlead.model.errors import InvalidValue, Unreachable
+from fairlead.model.errors import FairleadError, InvalidValue, Unanswered, Unreachable
 from fairlead.model.limits import PORT_MAX
 from fairlead.wire.urls import Attempts
 from fairlead.wire.waits import COMMAND_SECONDS, CONNECT_SECONDS
@@ -45,7 +45,8 @@ def ask(urls: Sequence[str], method: Method, path: str, params: Mapping[str, Any
     """One call that is waited for. For the command line: asyncio would take as long to import as the call takes.
 
     Raises:
-        Unreachable: no URL answers; after a POST it may be done all the same, unless the connection was refused.
+        Unreachable: no URL answers, and nothing was done.
+        Unanswered: the answer to a POST was lost, so it may be done or not.
         FairleadError: the error that the server answered.
     """
     attempts = _attempts(_checked(urls))
@@ -55,7 +56,7 @@ def ask(urls: Sequence[str], method: Method, path: str, params: Mapping[str, Any
                 with attempts.at(url):
                     return _answer(answer_now(http, method, url + path, **_content(method, params)))
             except httpx.TransportError as error:
-                raise _no_answer(url, error) from error
+                raise _no_answer(method, url, error) from error
     raise _nobody(attempts)
 
 
@@ -81,8 +82,9 @@ def _attempts(urls: Sequence[str]) -> Attempts:
     return Attempts(urls, httpx.ConnectError, httpx.ConnectTimeout)
 
 
-def _no_answer(url: str, error: httpx.TransportError) -> Unreachable:
-    return Unreachable(f"{url}: no answer ({str(error) or type(error).__name__})")
+def _no_answer(method: Method, url: str, error: httpx.TransportError) -> FairleadError:
+    what = f"{url}: no answer ({str(error) or type(error).__name__})"
+    return Unanswered(f"{what}; it may be done all the same") if method == "POST" else Unreachable(what)
 
 
 def _nobody(attempts: Attempts) -> Unreachable:
@@ -134,6 +136,8 @@ def _answer(response: httpx.Response) -> Envelope:
     if response.is_error or body.get("status") == "ERROR":
         raise to_error(body)
     rows = body.get("data", [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise _not_fairlead(response)
     return Envelope(tuple(rows), body)
 
 
@@ -143,9 +147,13 @@ def _json(response: httpx.Response) -> dict[str, Any]:
     except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
-        where = f"{response.request.url.copy_with(query=None)}"
-        raise InvalidValue(f"{where} is not a Fairlead server: HTTP {response.status_code}, {response.text[:80]!r}")
+        raise _not_fairlead(response)
     return body
+
+
+def _not_fairlead(response: httpx.Response) -> InvalidValue:
+    where = response.request.url.copy_with(query=None)
+    return InvalidValue(f"{where} is not a Fairlead server: HTTP {response.status_code}, {response.text[:80]!r}")
 
 
 def _text(value: Any) -> str:
