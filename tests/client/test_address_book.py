@@ -61,14 +61,22 @@ def test_a_removed_cluster_is_gone(book: AddressBook) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["clusters = 1", "[clusters.a]\nhttp = 5", "[clusters.a]", "x = [", "[clusters.a]\nhttp = ['x']"]
+    "content",
+    [
+        "clusters = 1",
+        "[clusters.a]\nhttp = 5",
+        "[clusters.a]",
+        "x = [",
+        "[clusters.a]\nhttp = ['x']",
+        "[clusters.'a b']\nhttp = []",
+    ],
 )
 def test_a_file_that_is_no_address_book_is_refused_by_name(tmp_path: Path, content: str) -> None:
     """It is never overwritten."""
     file = tmp_path / "clusters.toml"
     file.write_text(content)
     book = AddressBook(file)
-    with pytest.raises(InvalidValue):
+    with pytest.raises(InvalidValue, match=str(file)):
         book.put(SF)
     assert file.read_text() == content
 
@@ -109,3 +117,40 @@ def test_what_was_entered_for_a_time_is_taken_back_unless_it_was_changed(tmp_pat
     book.take_back(second)
     book.take_back(second)
     assert book.clusters() == []
+
+
+def test_whatever_is_entered_can_be_read_again(book: AddressBook) -> None:
+    """Characters that JSON writes otherwise than TOML made a book that no command could read."""
+    strange = KnownCluster(
+        "lisbon", ("http://\U00020000:1", 'http://a"b:2', "http://ü:4"), ("\U0001f6a2:1", "\x7f:1", "\\:1")
+    )
+    book.put(strange)
+    book.put(SF)
+    assert book.clusters() == [strange, SF]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    """The book lies where somebody keeps it, in a folder of dot files for instance; both names have one lock."""
+    kept = tmp_path / "kept" / "book.toml"
+    link = tmp_path / "clusters.toml"
+    link.symlink_to(kept)
+    AddressBook(link).put(SF)
+    AddressBook(kept).put(NY)
+    assert link.is_symlink()
+    assert AddressBook(link).clusters() == [SF, NY]
+
+
+@pytest.mark.parametrize("kind", ["device", "folder", "pipe", "."])
+def test_what_is_no_file_is_not_replaced(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`FAIRLEAD_CLUSTERS=/dev/null`, given by root, made /dev/null a file of clusters."""
+    monkeypatch.chdir(tmp_path)
+    place = Path(".") if kind == "." else tmp_path / kind
+    if kind == "device":
+        place.symlink_to("/dev/null")
+    elif kind == "folder":
+        place.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(place)
+    with pytest.raises(InvalidValue, match=rf"{place} is no file"):
+        AddressBook(place).put(SF)
+    assert not Path("/dev/null").is_file()

@@ -13,7 +13,7 @@ from fairlead.client.address_book import KnownCluster
 from fairlead.client.admin import ask, check_url
 from fairlead.client.catalog import BY_PATH
 from fairlead.model.addresses import parse_address
-from fairlead.model.errors import FairleadError, InvalidValue
+from fairlead.model.errors import InvalidValue, Unreachable
 from fairlead.model.names import check_cluster_name
 
 app = typer.Typer(no_args_is_help=True, help="The clusters that this command line knows.")
@@ -31,6 +31,8 @@ def add(
 ) -> None:
     """Enter a cluster in the address book."""
     urls = tuple(check_url(url) for url in _split(http))
+    if not urls:
+        raise InvalidValue(f"-http {http!r}: give the address of the cluster, http://HOST:PORT")
     addresses = tuple(str(parse_address(each, "-kafka")) for each in _split(kafka or ""))
     if name is None or not addresses:
         name, addresses = _ask(KnownCluster(name or "?", urls, addresses), name)
@@ -42,13 +44,14 @@ def _ask(cluster: KnownCluster, name: str | None) -> tuple[str, tuple[str, ...]]
     """Let the cluster say what was not given; one that does not answer can be entered by its name alone."""
     try:
         row = ask_info(cluster)
-    except FairleadError:
+    except Unreachable:
         if name is None:
             raise
         return name, cluster.kafka
     if name not in {None, row["name"]}:
         raise InvalidValue(f"-name {name}: the cluster at {cluster.http[0]} is called {row['name']}")
-    return str(row["name"]), cluster.kafka or tuple(row["kafka"])
+    told = tuple(str(parse_address(text, f"Kafka address of {row['name']}")) for text in row["kafka"])
+    return row["name"], cluster.kafka or told
 
 
 @app.command("list")
@@ -87,8 +90,18 @@ def remove(name: NameOption, yes: Annotated[bool, typer.Option("--yes", help="do
 
 
 def ask_info(cluster: KnownCluster) -> dict[str, Any]:
-    """A row of `cluster info`, from a cluster that need not be in the book."""
-    return ask(cluster.http, _INFO.method, _INFO.path).first
+    """A row of `cluster info`, from a cluster that need not be in the book.
+
+    Raises:
+        InvalidValue: what answers there is no server of Fairlead. FairleadError: as `ask`.
+    """
+    row = ask(cluster.http, _INFO.method, _INFO.path).first
+    name, kafka = row.get("name"), row.get("kafka")
+    if isinstance(name, str) and isinstance(kafka, list) and all(isinstance(text, str) for text in kafka):
+        return row
+    raise InvalidValue(
+        f"{', '.join(cluster.http)} is not a Fairlead server: it says neither its name nor its addresses"
+    )
 
 
 def _split(text: str) -> list[str]:

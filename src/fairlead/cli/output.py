@@ -42,7 +42,8 @@ def _print_table(rows: Sequence[tuple[str, ...]], columns: Sequence[str]) -> Non
     if sys.stdout.isatty():
         from rich.console import Console
 
-        Console().print(_rich_table(rows, columns))
+        # Text of others is no markup: `[a-z]+` would be left out, `[/b]` be an error.
+        Console(markup=False, emoji=False, highlight=False).print(_rich_table(rows, columns))
         return
     lines = [tuple(columns), *rows] if columns else list(rows)
     widths = [max(len(line[index]) for line in lines) for index in range(len(lines[0]))]

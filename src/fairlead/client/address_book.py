@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.client.admin import check_form
-from fairlead.model.errors import InvalidValue, NotFound, UnknownCluster
+from fairlead.model.errors import BadRequest, InvalidValue, NotFound, UnknownCluster
 from fairlead.model.names import check_cluster_name
 
 
@@ -102,27 +102,33 @@ class AddressBook:
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, KnownCluster]]:
-        """Read, change and write under a lock; other readers see the old file or the new one."""
+        """Read, change and write under a lock; other readers see the old file or the new one. Where the file is a link,
+        that stays, and what it leads to is changed."""
+        file = Path(os.path.realpath(self.file))
         try:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            with self.file.with_suffix(".lock").open("w") as lock:
+            if file.exists() and not file.is_file():
+                raise InvalidValue(f"{self.file} is no file; the address book of clusters cannot be kept there")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.with_name(f"{file.name}.lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 known = self._read()
                 yield known
-                fresh = self.file.with_suffix(".new")
-                fresh.write_text(_written(known.values()))
-                os.replace(fresh, self.file)
+                fresh = file.with_name(f"{file.name}.new")
+                fresh.write_text(_written(known.values()), "utf-8")
+                os.replace(fresh, file)
         except OSError as error:
             raise InvalidValue(f"{self.file}: {error.strerror}") from error
 
     def _read(self) -> dict[str, KnownCluster]:
         try:
-            content = tomllib.loads(self.file.read_text())
+            content = tomllib.loads(self.file.read_text("utf-8"))
             return {name: _parsed(name, entry) for name, entry in content.get("clusters", {}).items()}
         except FileNotFoundError:
             return {}
         except OSError as error:
             raise InvalidValue(f"{self.file}: {error.strerror}") from error
+        except BadRequest as error:
+            raise InvalidValue(f"{self.file}: {error}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, TypeError, KeyError, AttributeError) as error:
             raise InvalidValue(f"{self.file} is not an address book of clusters: {error}") from error
 
@@ -165,6 +171,11 @@ def _written(clusters: Iterable[KnownCluster]) -> str:
 
 
 def _section(cluster: KnownCluster) -> str:
-    """TOML; a JSON string and a JSON list of strings are TOML ones too."""
-    http, kafka = json.dumps(list(cluster.http)), json.dumps(list(cluster.kafka))
-    return f"\n[clusters.{json.dumps(cluster.name)}]\nhttp = {http}\nkafka = {kafka}\n"
+    http, kafka = _toml(list(cluster.http)), _toml(list(cluster.kafka))
+    return f"\n[clusters.{_toml(cluster.name)}]\nhttp = {http}\nkafka = {kafka}\n"
+
+
+def _toml(value: str | list[str]) -> str:
+    """A JSON string and a JSON list of strings are TOML ones too, but that TOML knows no pairs of surrogates, and wants
+    DEL written as an escape."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
