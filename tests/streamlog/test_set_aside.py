@@ -113,7 +113,8 @@ def test_a_log_goes_on_without_an_object(age: str, kind: str) -> None:
     """Each object of each kind, missing or full of zeros, so that nobody knows what was in it."""
     life = LIVES[age]
     for name in names_of(life, kind):
-        newest = (kind in {"commit", "seal"} or age == "sealed") and name == max(names_of(life, kind))
+        last = kind in {"commit", "seal"} and age != "stopped"
+        newest = (last or age == "sealed") and name == max(names_of(life, kind))
         for objects in (without(life, name), changed(life, name, bytes(4000))):
             if newest and name not in objects:
                 continue  # nobody knows that it was there
@@ -298,6 +299,29 @@ def test_several_objects_are_set_aside_together() -> None:
     wanted = [*names_of(life, "commit")[::2][:-1], names_of(life, "data segment")[1], names_of(life, "checkpoint")[0]]
     storage, _ = cured({n: d for n, d in life.objects.items() if n not in wanted}, *wanted)
     check_goes_on(life, storage)
+
+
+@pytest.mark.parametrize("count", [1, 3, 99])
+def test_commits_that_only_a_checkpoint_still_knows_are_a_gap(count: int) -> None:
+    """A copy of a directory that was stopped, without its newest commits: where their partitions ended is known."""
+    life = LIVES["stopped"]
+    lost = names_of(life, "commit")[-count:]
+    objects = {name: data for name, data in life.objects.items() if name not in lost}
+    assert [problem.name for problem in check_all(storage_of(objects))] == lost
+    storage, said = cured(objects, *lost)
+    assert [line for line in said if "are lost" in line or count == 1]
+    missing, refused = check_goes_on(life, storage)
+    assert (missing > 0, refused) == (count > 1, [])
+
+
+def test_a_checkpoint_is_not_set_aside_in_the_place_of_the_commits_it_knows() -> None:
+    """Its offsets would be given again."""
+    life = LIVES["stopped"]
+    (known,) = names_of(life, "checkpoint")
+    lost = names_of(life, "commit")[-1]
+    for objects in (without(life, lost), {n: d for n, d in life.objects.items() if n not in {lost, known}}):
+        with pytest.raises(InvalidValue, match=f"{lost} is damaged too"):
+            list(set_aside(storage_of(objects), [known], SeededRandomness(1), 0))
 
 
 def test_a_cured_log_merges_and_is_opened_again() -> None:

@@ -27,6 +27,7 @@ from fairlead.model.errors import Damaged, Missing, OffsetOutOfRange, StorageUna
 from fairlead.storage import names
 from fairlead.storage.interface import Storage
 from fairlead.storage.memory import Fault, MemoryStorage
+from fairlead.streamlog.fsck import check_all
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.merging.garbage import unreferenced
 from fairlead.streamlog.numbers import slice_of_number
@@ -384,11 +385,16 @@ def test_merging_goes_on_below_a_checkpoint_of_a_clean_stop(monkeypatch: pytest.
 
 
 def test_a_checkpoint_beyond_the_end_of_the_log_stops_loudly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commits were lost that it knows of."""
-    log, _ = stopped_with_checkpoint(FakeClock(), monkeypatch)
-    log.announced.storage.delete(log.announced.manifest.commit_name(log.announced.end - 1))
-    with pytest.raises(Damaged, match="commits are missing"):
-        opened(log.announced.storage)
+    """Commits were lost that it knows of: `fsck` names them as the server does."""
+    log, number = stopped_with_checkpoint(FakeClock(), monkeypatch)
+    lost = [log.announced.manifest.commit_name(log.announced.end - each) for each in (2, 1)]
+    for name in lost:
+        log.announced.storage.delete(name)
+    again = opened(log.announced.storage)
+    assert f"{lost[0]}: the commit is missing, and a checkpoint knows it" in str(again.health.stopped)
+    assert [problem.name for problem in check_all(log.announced.storage)] == lost
+    with pytest.raises(Damaged):
+        produced(again, number, b"more")
 
 
 def copied(storage: Storage) -> MemoryStorage:

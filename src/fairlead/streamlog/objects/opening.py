@@ -247,18 +247,22 @@ def check_rules(storage: Storage, manifest: Manifest) -> None:
 def end_of(storage: Storage, ruling: Manifest, commits: Sequence[Numbered], damages: list[Damaged]) -> int:
     """The end of the commits of the ruling manifest's own epoch, of all that are there.
 
-    Every commit says below which number all were known to be durable when it was put. So what is missing there is an
-    acknowledged commit that was lost: it is added to `damages`, and those after it are no left-overs. At a number that
-    is missing and that no later commit knows to be durable, and at a seal, the epoch ends.
+    Every commit says below which number all were known to be durable when it was put, and so does the manifest's
+    checkpoint. So what is missing there is an acknowledged commit that was lost: it is added to `damages`, and those
+    after it are no left-overs. At a number that is missing and that none of them knows to be durable, and at a seal,
+    the epoch ends.
     """
     first = max(ruling.epochs[-1].first, ruling.merged_end)
     written = {commit.number for commit in commits if commit.epoch == ruling.epoch and commit.number >= first}
-    end = max(written, default=first - 1) + 1
-    known = _known(storage, ruling, written)
+    after = max(written, default=first - 1) + 1
+    checkpointed = 0 if ruling.checkpoint is None else ruling.checkpoint.commit
+    known = max(_known(storage, ruling, written), checkpointed)
+    end = max(after, checkpointed)
     for number in range(first, end):
         if number not in written and number < known:
-            why = f"the commit is missing, and later ones up to {end - 1} are there"
-            damages.append(Damaged(names.commit(ruling.prefix, ruling.epoch, number), why))
+            why = f"later ones up to {after - 1} are there" if number < after else "a checkpoint knows it"
+            name = names.commit(ruling.prefix, ruling.epoch, number)
+            damages.append(Damaged(name, f"the commit is missing, and {why}"))
         elif number >= known and (number not in written or _is_seal(storage, ruling, number)):
             return number
     return end

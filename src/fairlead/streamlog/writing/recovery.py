@@ -45,9 +45,6 @@ def recover(
     """
     state, from_commit = _from_checkpoint(storage, manifest, stream_id)
     end = manifest.epochs[-1].first
-    if from_commit > end:
-        why = f"stands before commit {from_commit:,}, but the log ends at {end:,}: commits are missing"
-        raise Damaged(manifest.checkpoint.name if manifest.checkpoint else manifest.prefix, why)
     merged_end = manifest.merged_end
     jumps: _Jumps = {}
     merged = [item for item in manifest.objects(from_commit, end) if item.segment]
