@@ -98,6 +98,24 @@ async def test_a_topic_made_anew_is_told_anew() -> None:
         assert (await by_id.poll())[new].end == 1
 
 
+@pytest.mark.parametrize("version", [BY_NAME, BY_ID])
+async def test_partitions_that_a_topic_gets_are_read_like_the_others(version: int) -> None:
+    """Also those for which the topic had room when the session began: it gets room for twice as many each time."""
+    async with asking() as asker:
+        stream = asker.cluster.stream("/default")
+        await stream.create_topic("grows", 4)
+        await stream.set_partitions("grows", 6)
+        key = "grows" if version == BY_NAME else topic_id(stream, "grows")
+        client = SessionClient(asker, version)
+        client.offsets = {Place(key, 0): 0}
+        await client.poll()
+        await stream.set_partitions("grows", 8)
+        await publish(asker, Place("grows", 7))
+        client.offsets[Place(key, 7)] = 0
+        found = await client.poll(wait_seconds=60)
+        assert {place: (told.error, told.end) for place, told in found.items()} == {Place(key, 7): (0, 1)}
+
+
 async def test_forgotten_partitions_are_not_told_and_an_empty_session_ends() -> None:
     async with asking() as asker:
         client = await reader_of(asker, A0, A1)

@@ -64,8 +64,9 @@ class AskedTopic:
         """It is still there with the same partitions and epoch, in a stream that was not deleted."""
         if self.found is None or self.found.shard.closed:
             return False
-        number, table = self.found.topic.number, self.found.shard.state.topic_table
-        return table.slot[number] == self._slot and table.epoch[number] == self.found.topic.epoch
+        topic, table = self.found.topic, self.found.shard.state.topic_table
+        is_there = table.slot[topic.number] == self._slot and table.epoch[topic.number] == topic.epoch
+        return is_there and table.count[topic.number] == topic.partitions  # it may grow within its slots
 
     def end_of(self, partition: int, *, committed: bool) -> int:
         """Where a partition of a topic that was found ends now, for who reads all records or the committed ones."""
