@@ -292,9 +292,16 @@ def set_offset(batch: bytes | bytearray | memoryview, base_offset: int, leader_e
 
 def stamp_append_time(batch: CheckedBatch, append_time_ms: int) -> CheckedBatch:
     """A copy of the batch whose records all have `append_time_ms` as their time, with a new CRC (LogAppendTime)."""
-    attributes = batch.header.attributes | LOG_APPEND_TIME
-    header = batch.header._replace(attributes=attributes, max_timestamp=append_time_ms)
-    return CheckedBatch(*with_crc(header, memoryview(batch.data)[HEADER_BYTES:]))
+    return _with(batch, attributes=batch.header.attributes | LOG_APPEND_TIME, max_timestamp=append_time_ms)
+
+
+def with_max_timestamp(batch: CheckedBatch, max_timestamp: int) -> CheckedBatch:
+    """A copy of the batch that says that this is the largest time of its records, with a new CRC."""
+    return _with(batch, max_timestamp=max_timestamp)
+
+
+def _with(batch: CheckedBatch, **fields: int) -> CheckedBatch:
+    return CheckedBatch(*with_crc(batch.header._replace(**fields), memoryview(batch.data)[HEADER_BYTES:]))
 
 
 def with_crc(header: BatchHeader, body: bytes | memoryview) -> tuple[BatchHeader, bytes]:

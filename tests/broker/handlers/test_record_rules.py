@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from tests.broker.handlers.asking import Asker, asking, topic_id, versions
 from tests.support.batches import bomb, changed
 
-from fairlead.protocol.batch import build_batch
+from fairlead.protocol.batch import MAGIC_AT, build_batch
 from fairlead.protocol.records import Record
 
 PRODUCE = 0
@@ -141,6 +141,35 @@ async def test_a_topic_has_its_own_largest_batch() -> None:
         await configure(asker, max_message_bytes="300000")
         large = build_batch([(b"k", b"v" * 250_000)])
         assert (await produce(asker, large)).error_code is ErrorCode.message_too_large
+
+
+@pytest.mark.parametrize("codec", range(5))
+@pytest.mark.parametrize("records", [3, 1000])
+async def test_a_batch_that_leaves_out_its_largest_time_gets_it(codec: int, records: int) -> None:
+    """Some clients do; it is found by time then, as in Kafka. Records are as they were produced, and a long batch is
+    looked through on a thread."""
+    async with asking() as asker:
+        times = [1000, 3000, 2000, *[1000] * (records - 3)]
+        whole = build_batch([Record(at, time, b"k", bytes(40)) for at, time in enumerate(times)], codec=codec)
+        for left_out in (-1, 999):
+            assert (await produce(asker, changed(whole, max_timestamp=left_out))).error_code is ErrorCode.none
+        shard, topic = asker.cluster.stream("/default").topic("a")
+        for at, stored in enumerate(shard.reader.fetch(topic.number, 1, 0, 2**20).batches):
+            assert bytes(stored)[MAGIC_AT:] == whole[MAGIC_AT:], at
+        asked = [{"partition_index": 1, "current_leader_epoch": -1, "timestamp": when} for when in (1000, 1001, 3001)]
+        answer = await asker.ask(2, 5, replica_id=-1, isolation_level=0, topics=[{"name": "a", "partitions": asked}])
+        found = [(each.offset, each.timestamp) for each in answer.topics[0].partitions]
+        assert [offset for offset, _ in found] == [0, 1, -1]
+
+
+async def test_a_batch_without_times_is_not_opened() -> None:
+    """Neither are those whose topic gives the times, whatever their headers say."""
+    async with asking() as asker:
+        whole = build_batch([(b"k", bytes(40))])
+        broken = changed(whole, record_count=2, last_offset_delta=1, base_timestamp=-1, max_timestamp=-1)
+        assert (await produce(asker, broken)).error_code is ErrorCode.none
+        await configure(asker, message_timestamp_type="LogAppendTime")
+        assert (await produce(asker, changed(broken, base_timestamp=5))).error_code is ErrorCode.none
 
 
 async def test_log_append_time_is_set_once_by_the_owner() -> None:

@@ -20,7 +20,7 @@ from tests.streamlog.world import (
     produced,
     values_at,
 )
-from tests.support.batches import bomb, produce
+from tests.support.batches import bomb, changed, produce
 
 from fairlead.model.errors import OffsetOutOfRange, UnknownPartition, UnknownTopic
 from fairlead.protocol.batch import build_batch, read_header
@@ -167,6 +167,19 @@ def test_offsets_are_found_by_time(where: str) -> None:
     assert log.reader.offset_for_time(number, 0, 50) == (0, 100)
     assert log.reader.offset_for_time(number, 0, 101) == (2, 200)
     assert log.reader.offset_for_time(number, 0, 201) is None
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_records_of_batches_that_leave_out_their_largest_time_are_found_by_time(where: str) -> None:
+    """As Kafka kept them before 3.7. Those without any time are not opened, which would use up the look-up's room."""
+    log = fresh(A, settings=replace(SETTINGS, message_bytes_max=100_000))
+    number = made(log).number
+    untimed = changed(bomb(100_000), base_timestamp=-1, max_timestamp=-1)
+    for batch in (untimed, changed(build_batch([(None, b"a")], timestamp_ms=1000), max_timestamp=-1)):
+        committed(log, lambda d, b=batch: produce(d, number, 0, b))  # type: ignore[misc]
+    log = placed(log, where)
+    assert log.reader.offset_for_time(number, 0, 1000) == (100_000, 1000)
+    assert log.reader.offset_for_time(number, 0, 1001) is None
 
 
 @pytest.mark.parametrize("where", WHERE)

@@ -1,6 +1,8 @@
 """What a topic demands of each record: a key where it is compacted, a time that is near enough where it says so.
 
-Only batches for topics with such settings are opened. Codes and messages are those of Kafka's `LogValidator`.
+Only batches for topics with such settings are opened, and those that do not say the largest time of their records: some
+clients leave it out, and look-ups by time would pass such batches over. As in Kafka, whatever is opened gets its true
+one. Codes and messages are those of Kafka's `LogValidator`.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from kio.schema.errors import ErrorCode
 from fairlead.broker.errors import RefusedRequest
 from fairlead.broker.settings.topic_settings import CREATE_TIME, TIMESTAMP_AFTER, TIMESTAMP_BEFORE, timestamp_type
 from fairlead.cluster.stream import Stream
-from fairlead.protocol.batch import NO_TIMESTAMP, CheckedBatch
+from fairlead.model.errors import CorruptBatch
+from fairlead.protocol.batch import NO_TIMESTAMP, CheckedBatch, with_max_timestamp
 from fairlead.protocol.record_checks import Head, heads
 from fairlead.streamlog.topic_policy import COMPACT, cleanup_policies, number
 
@@ -32,6 +35,10 @@ class RecordRules(NamedTuple):
     keyed: bool
     before_ms: int | None
     after_ms: int | None
+
+
+ANY_RECORD: Final = RecordRules(False, None, None)
+_TIME_MAX: Final = 2**63 - 1
 
 
 class RecordsRefused(RefusedRequest):
@@ -53,23 +60,30 @@ def rules_of(stream: Stream, configs: Mapping[str, str]) -> RecordRules | None:
     return RecordRules(keyed, before_ms, after_ms) if keyed or before_ms is not None or after_ms is not None else None
 
 
+def demands_on(batch: CheckedBatch, rules: RecordRules | None) -> RecordRules | None:
+    """What it is opened for in a topic of these rules and CreateTime; None: it need not be opened."""
+    header = batch.header
+    return rules or (ANY_RECORD if header.max_timestamp < header.base_timestamp else None)
+
+
 def is_quick(batch: CheckedBatch) -> bool:
     """Whether its records are few enough to be looked at on the loop."""
     return len(batch.data) <= _AT_ONCE_BYTES and batch.header.record_count <= _AT_ONCE_RECORDS
 
 
-def check_records(
+def looked_through(
     rules: RecordRules, batch: CheckedBatch, where: str, now_ms: int, message_bytes_max: int, rest: Callable[[], None]
-) -> None:
-    """Look at each record; `rest` is called now and then.
+) -> CheckedBatch:
+    """Look at each record; `rest` is called now and then. The batch says the largest time of its records then.
 
     Raises:
         RecordsRefused: INVALID_TIMESTAMP or INVALID_RECORD, naming the records. `where` is topic and partition.
         CorruptBatch: the records cannot be read, or are too many bytes once decompressed.
     """
     faults: list[tuple[int, str]] = []
-    count, of_time = 0, False
+    count, of_time, newest = 0, False, -_TIME_MAX - 1
     for head in heads(batch, _DECOMPRESSED_TIMES * message_bytes_max, rest):
+        newest = max(newest, head.timestamp)
         keyless = rules.keyed and not head.has_key
         why = _no_key(where) if keyless else _time_fault(rules, head, now_ms)
         if why is not None:
@@ -86,6 +100,9 @@ def check_records(
             f"three errors at most: [{shown}]"
         )
         raise RecordsRefused(ErrorCode.invalid_record, message, faults)
+    if newest > _TIME_MAX:
+        raise CorruptBatch("a record's time has more than 64 bits")
+    return batch if newest == batch.header.max_timestamp else with_max_timestamp(batch, newest)
 
 
 def _no_key(where: str) -> str:

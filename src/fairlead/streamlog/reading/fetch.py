@@ -352,6 +352,8 @@ class LogReader:
         with self._health.stopped_by_failed_reads():
             for piece in pieces:
                 (batch,) = self._read([piece])
+                if timestamp_ms is not None and _says_earlier(batch, timestamp_ms):
+                    continue
                 try:
                     found = first_record(batch, room, _rest, from_offset=offset, timestamp_ms=timestamp_ms)
                 except CorruptBatch:
@@ -363,6 +365,12 @@ class LogReader:
 
 def _rest() -> None:
     time.sleep(_REST_SECONDS)
+
+
+def _says_earlier(batch: bytes | memoryview, timestamp_ms: int) -> bool:
+    """Its header says that all its records are earlier. A largest time below the first record's was left out."""
+    header = read_header(batch)
+    return header.base_timestamp <= header.max_timestamp < timestamp_ms
 
 
 def _neighbours(pieces: Sequence[BatchPlace]) -> Iterator[list[BatchPlace]]:

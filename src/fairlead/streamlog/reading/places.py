@@ -85,11 +85,12 @@ class BatchPlaces:
         return self._from(number, partition, offset, _all_of)
 
     def since(self, number: int, partition: int, offset: int, timestamp_ms: int) -> Iterator[BatchPlace]:
-        """Those of them that say that they have a record of that time or later."""
+        """Those of them that say that they have a record of that time or later, or do not say how late their records
+        are."""
 
         def chosen(columns: Columns, places: range) -> Iterable[int]:
             times = columns.max_timestamp[places.start : places.stop]
-            return [places[at] for at in np.flatnonzero(times >= timestamp_ms).tolist()]
+            return [places[at] for at in np.flatnonzero((times >= timestamp_ms) | (times < 0)).tolist()]
 
         return self._from(number, partition, offset, chosen)
 

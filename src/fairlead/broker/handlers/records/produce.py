@@ -25,7 +25,14 @@ from fairlead.broker.forwarding.known import ASIDE, Way
 from fairlead.broker.forwarding.passing_on import Batch
 from fairlead.broker.forwarding.putting_aside import AsideBatch, Route, shard_of
 from fairlead.broker.pacing import Pace, Rests
-from fairlead.broker.settings.record_rules import RecordRules, RecordsRefused, check_records, is_quick, rules_of
+from fairlead.broker.settings.record_rules import (
+    RecordRules,
+    RecordsRefused,
+    demands_on,
+    is_quick,
+    looked_through,
+    rules_of,
+)
 from fairlead.broker.settings.topic_settings import LOG_APPEND_TIME, message_bytes_max, timestamp_type
 from fairlead.broker.topics.partitions import find_topic
 from fairlead.broker.topics.topics import Found
@@ -198,13 +205,14 @@ async def _look_through(taking: _Taking) -> None:
     kept: list[_Item] = []
     for item in taking.items:
         try:
+            batch = item.batch
             if item.unread is not None:
-                check = partial(_check_records, ctx, item.found, item.partition, item.batch, item.unread, Rests())
-                await loop.run_in_executor(ctx.packers, check)
+                look = partial(_looked_through, ctx, item.found, item.partition, batch, item.unread, Rests())
+                batch = await loop.run_in_executor(ctx.packers, look)
         except Exception as error:
             taking.answers[item.topic_at].partitions[item.partition_at] = _refused(item.partition, error)
         else:
-            kept.append(item)
+            kept.append(item._replace(batch=batch))
     taking.items = kept
 
 
@@ -232,11 +240,12 @@ def _take(
                 answers.append(PartitionProduceResponse(asked.partition, ErrorCode.none))
                 continue
             elsewhere = route is not None and not here and route.way not in ASIDE
-            unread = None if elsewhere else rules
+            unread = None
             if not elsewhere:
                 _check_size(batch.data, bytes_max)
+                unread = rules if stamped else demands_on(batch, rules)
             if unread is not None and is_quick(batch):
-                _check_records(ctx, found, asked.partition, batch, unread, no_pause)
+                batch = _looked_through(ctx, found, asked.partition, batch, unread, no_pause)
                 unread = None
         except Exception as error:
             answers.append(_refused(asked.partition, error))
@@ -261,16 +270,16 @@ def _check_request(request: ProduceRequest) -> None:
         raise RefusedRequest(ErrorCode.invalid_required_acks, f"acks={request.acks}: use 0, 1 or all")
 
 
-def _check_records(
+def _looked_through(
     ctx: RequestContext,
     found: Found,
     partition: int,
     batch: CheckedBatch,
     rules: RecordRules,
     rest: Callable[[], None],
-) -> None:
+) -> CheckedBatch:
     where = f"{ctx.listener.name_of(found.stream, found.topic.name)}-{partition}"
-    check_records(rules, batch, where, found.shard.now_ms, ctx.settings.message_bytes_max, rest)
+    return looked_through(rules, batch, where, found.shard.now_ms, ctx.settings.message_bytes_max, rest)
 
 
 def _checked(found: Found, asked: ProducePartition, bytes_max: int) -> CheckedBatch:
