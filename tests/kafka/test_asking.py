@@ -13,9 +13,10 @@ from fairlead.kafka.connecting.versions import (
     DESCRIBE_ACLS,
     FIND_COORDINATOR,
     LIST_GROUPS,
+    OFFSET_COMMIT,
     OFFSET_FETCH,
 )
-from fairlead.model.errors import BadRequest, NotAllowed, TryAgain, UnknownPartition, Unreachable
+from fairlead.model.errors import BadRequest, NotAllowed, TryAgain, UnknownPartition, UnknownTopic, Unreachable
 from tests.kafka.client import opened
 from tests.kafka.fake_broker import FakeBroker, fake_broker
 
@@ -140,3 +141,23 @@ async def test_a_group_whose_coordinator_is_away_holds_up_no_other() -> None:
             found = await cluster.all_committed({"a": 0, "b": 0})
         assert found["a"] == {PLACE: OffsetAndEpoch(4, -1, "m")}
         assert isinstance(found["b"], TryAgain)
+
+
+def committed(**errors: ErrorCode) -> Any:
+    """An answer to OffsetCommit, with an error for partition 0 of each topic."""
+    parts = {name: [{"partition_index": 0, "error_code": error}] for name, error in errors.items()}
+    return lambda _: {"topics": [{"name": name, "partitions": its} for name, its in parts.items()]}
+
+
+async def test_a_topic_that_the_coordinator_does_not_know_keeps_no_other_from_its_commit() -> None:
+    """It is said, once all else is committed: what may pass is tried again first, whatever else is answered."""
+    unknown, moved = ErrorCode.unknown_topic_or_partition, ErrorCode.not_coordinator
+    async with fake_broker(0) as broker, opened(broker.bootstrap) as cluster:
+        broker.next(OFFSET_COMMIT, committed(gone=unknown, t=moved), committed(gone=unknown, t=ErrorCode.none))
+        with pytest.raises(UnknownTopic, match="gone"):
+            await cluster.commit("g", {PLACE: OffsetAndEpoch(1), TopicPartition("gone", 0): OffsetAndEpoch(1)})
+        assert len(broker.of(OFFSET_COMMIT)) == 2
+        refused = committed(gone=unknown, t=ErrorCode.group_authorization_failed)
+        broker.next(OFFSET_COMMIT, refused)
+        with pytest.raises(NotAllowed):
+            await cluster.commit("g", {PLACE: OffsetAndEpoch(1), TopicPartition("gone", 0): OffsetAndEpoch(1)})

@@ -13,7 +13,17 @@ from fairlead.kafka import Acl
 from fairlead.mirror.bytes.outgoing import Outgoing
 from fairlead.mirror.configs import Setting
 from fairlead.mirror.ports import CLUSTERS_OWN, EARLIEST, LATEST, LOG_END, Answer, Commit, Group, Place, Topic, Trouble
-from fairlead.model.errors import Aborted, BadRequest, FairleadError, Fenced, InvalidValue, NotAllowed, Unreachable
+from fairlead.model.errors import (
+    Aborted,
+    BadRequest,
+    FairleadError,
+    Fenced,
+    InvalidValue,
+    NotAllowed,
+    TryAgain,
+    UnknownTopic,
+    Unreachable,
+)
 from fairlead.protocol.batch import build_batch, read_header, records_of, set_offset
 from fairlead.protocol.records import Record
 
@@ -172,7 +182,12 @@ class FakeCluster:
 
     async def offsets(self, places: Iterable[Place], at: int) -> Mapping[Place, int]:
         self._answers()
-        return {place: self._offset(self.made[place.topic].logs[place.partition], at) for place in places}
+        return {place: self._offset(self._log(place), at) for place in places}
+
+    def _log(self, place: Place) -> Log:
+        if place.topic not in self.made:
+            raise TryAgain(f"topic {place.topic}, partition {place.partition} is not there")
+        return self.made[place.topic].logs[place.partition]
 
     def _offset(self, log: Log, at: int) -> int:
         if at == EARLIEST:
@@ -256,7 +271,10 @@ class FakeCluster:
         self._answers()
         if group in self.members:
             raise NotAllowed(f"group {group} has members")
-        self.group_offsets.setdefault(group, {}).update(offsets)
+        known = {place: at for place, at in offsets.items() if place.topic in self.made}
+        self.group_offsets.setdefault(group, {}).update(known)
+        for place in offsets.keys() - known.keys():
+            raise UnknownTopic(f"group {group}, topic {place.topic}: UNKNOWN_TOPIC_OR_PARTITION")
 
     async def opened(self) -> FakeCluster:
         """As a mirror opens a source."""

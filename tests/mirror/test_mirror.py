@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -18,7 +19,7 @@ from fairlead.mirror.ports import LATEST, Place, Topic
 from fairlead.model.errors import BadRequest, Fenced, InvalidValue, NotAllowed, TryAgain, UnknownPartition, Unreachable
 from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch
 from tests.mirror.fake import FakeCluster
-from tests.mirror.world import World
+from tests.mirror.world import QUICK, World
 from tests.support.waiting import a_quiet_while, in_time, until
 
 
@@ -603,6 +604,37 @@ async def test_the_group_at_the_source_shows_how_far_the_mirror_is(world: World)
     world.a.group_offsets.clear()
     await world.once(group=None)
     assert world.a.group_offsets == {}
+
+
+async def test_a_topic_that_is_deleted_ends_no_commit_of_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the mirror knows of topics is some seconds old: it names one that is gone to the group's coordinator."""
+    monkeypatch.setattr("tests.mirror.world.QUICK", replace(QUICK, topics=60.0))
+    for topic in ("t", "u"):
+        world.a.make(topic)
+        world.a.put(topic, 0, numbers(0, 3))
+    async with world.running():
+        await until(lambda: world.b.values("t") == world.b.values("u") == numbers(0, 3))
+        del world.a.made["t"]
+        world.a.put("u", 0, numbers(3, 5))
+        await until(lambda: world.a.group_offsets["g"].get(Place("u", 0), (0, 0))[0] == 5)
+    assert world.b.values("u") == numbers(0, 5)
+
+
+async def test_a_group_that_takes_no_commit_ends_no_mirror(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told what it waits for."""
+    world.a.make("t")
+    async with world.running():
+        await until(lambda: "g" in world.a.group_offsets)
+
+        async def refused(group: str, offsets: object) -> None:
+            raise BadRequest(f"group {group}: OFFSET_METADATA_TOO_LARGE")
+
+        monkeypatch.setattr(world.a, "commit", refused)
+        await until(lambda: any("OFFSET_METADATA_TOO_LARGE" in line for line in world.said))
+        world.a.put("t", 0, numbers(0, 3))
+        await until(lambda: world.b.values("t") == numbers(0, 3))
 
 
 async def test_books_of_another_program_stop_the_mirror(world: World) -> None:

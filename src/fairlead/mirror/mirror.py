@@ -30,7 +30,7 @@ from fairlead.mirror.report import Pace, Tally, topic_lines
 from fairlead.mirror.source import Source
 from fairlead.mirror.syncing import write_syncs
 from fairlead.model.clock import Clock, Randomness
-from fairlead.model.errors import BadRequest, NotAllowed, TryAgain
+from fairlead.model.errors import BadRequest, TryAgain
 
 Say = Callable[[str], None]
 Follow = Callable[[Mapping[str, str]], Awaitable[None]]
@@ -355,7 +355,7 @@ class Mirror:
     async def _commit(self, source: Source) -> None:
         try:
             await source.commit()
-        except (NotAllowed, TryAgain) as error:
+        except (BadRequest, TryAgain) as error:
             source.trouble = f"{source.label}: {error}"
 
     async def _move_groups(self) -> None:

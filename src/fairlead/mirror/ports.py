@@ -207,7 +207,8 @@ class Cluster(Protocol):
     async def committed(self, group: str, places: Iterable[Place]) -> Mapping[Place, int]: ...
 
     async def commit(self, group: str, offsets: Mapping[Place, tuple[int, int]]) -> None:
-        """Commit (offset, leader epoch) for a group without members. Raises: NotAllowed: it has members."""
+        """Commit (offset, leader epoch) for a group without members. Raises: NotAllowed: it has members; UnknownTopic:
+        of a topic that there is not, once the others are committed."""
         ...
 
     async def groups(self) -> Mapping[str, Group]:

@@ -31,7 +31,7 @@ from fairlead.mirror.report import Tally
 from fairlead.mirror.returning import Returning
 from fairlead.mirror.whence import EARLIEST, From
 from fairlead.mirror.work import Work
-from fairlead.model.errors import BadRequest, TryAgain, UnknownPartition
+from fairlead.model.errors import BadRequest, TryAgain, UnknownPartition, UnknownTopic
 
 
 class Source:
@@ -413,11 +413,12 @@ class Source:
         """Tell the source's group where the mirror stands, for people who look at its lag there.
 
         Raises:
-            NotAllowed: the group has members.
+            BadRequest: the group has members, or takes no commit of ours.
             TryAgain
         """
         begun = {part: copy.position for part, copy in self.copies.items() if part not in self._never_begun}
-        await self._commit(begun)
+        with suppress(UnknownTopic):  # the others are committed, and the next look says what became of that one
+            await self._commit(begun)
 
     async def _commit(self, positions: Mapping[Part, Position]) -> None:
         offsets = {Place(part.topic, part.partition): (at.offset, at.epoch) for part, at in positions.items()}

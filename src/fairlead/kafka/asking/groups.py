@@ -12,10 +12,10 @@ from fairlead.kafka.asking.retrying import again
 from fairlead.kafka.connecting.brokers import Brokers
 from fairlead.kafka.connecting.connection import Connection
 from fairlead.kafka.connecting.versions import FIND_COORDINATOR, LIST_GROUPS, OFFSET_COMMIT, OFFSET_FETCH
-from fairlead.kafka.errors import PASSING, check
+from fairlead.kafka.errors import PASSING, check, error_of
 from fairlead.kafka.values import ListedGroup, OffsetAndEpoch, TopicPartition
 from fairlead.model.addresses import Address
-from fairlead.model.errors import FairleadError, TryAgain
+from fairlead.model.errors import FairleadError, TryAgain, UnknownTopic
 
 _GROUP = 0
 _NO_GENERATION = -1
@@ -139,9 +139,15 @@ class Groups:
 
         async def ask() -> None:
             answer = await (await self._coordinator(group)).call(OFFSET_COMMIT, question)
-            for topic in answer.topics:
-                for each in topic.partitions:
-                    check(each.error_code, f"group {group}, {TopicPartition(topic.name, each.partition_index)}")
+            failed = [
+                error_of(each.error_code, f"group {group}, {TopicPartition(topic.name, each.partition_index)}")
+                for topic in answer.topics
+                for each in topic.partitions
+                if each.error_code
+            ]
+            # A coordinator commits what it knows and names the rest, so that it does not know a topic is said last.
+            for error in sorted(failed, key=_last_word):
+                raise error
 
         if topics:
             await again(self._brokers.settings, ask)
@@ -162,6 +168,11 @@ async def _fetched(
     if not hasattr(answer, "groups"):
         return {groups[0]: _commits(groups[0], answer)}
     return {each.group_id: _commits(each.group_id, each) for each in answer.groups}
+
+
+def _last_word(error: FairleadError) -> int:
+    """What may pass comes before what is final, and that before what keeps no other partition from its commit."""
+    return 0 if isinstance(error, PASSING) else 2 if isinstance(error, UnknownTopic) else 1
 
 
 def _commits(group: str, answer: Any) -> Commits | FairleadError:
