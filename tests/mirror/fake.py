@@ -87,6 +87,8 @@ class FakeCluster:
         self.altered: list[Mapping[str, Mapping[str, str | None]]] = []
         self.hidden: set[str] = set()
         """Groups that may not be read."""
+        self.unlisted: set[str] = set()
+        """Groups that no broker lists: they are on their way to another one."""
         self.members: set[str] = set()
         """Groups that have members."""
         self.away = False
@@ -231,7 +233,8 @@ class FakeCluster:
 
     async def groups(self) -> Mapping[str, Group]:
         self._answers()
-        states = {name: "Stable" if name in self.members else "Empty" for name in {*self.group_offsets, *self.members}}
+        names = {*self.group_offsets, *self.members} - self.unlisted
+        states = {name: "Stable" if name in self.members else "Empty" for name in names}
         return {name: Group(0, "consumer", state, "classic") for name, state in states.items()}
 
     async def commits_of(self, groups: Mapping[str, Group]) -> Mapping[str, Mapping[Place, Commit] | FairleadError]:

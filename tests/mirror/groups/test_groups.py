@@ -209,6 +209,18 @@ async def test_a_group_is_moved_forward_only_unless_it_is_told_to_rewind(world: 
     assert at(world.b, "g1") == 4
 
 
+async def test_a_group_that_no_broker_lists_is_not_moved_backward(world: World) -> None:
+    """Its coordinator has gone to another broker just now; it has its offsets all the same."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 9))
+    commit(world.a, "g1", 4)
+    commit(world.a, "g2", 4)
+    commit(world.b, "g1", 7)
+    world.b.unlisted.add("g1")
+    await world.once()
+    assert (at(world.b, "g1"), at(world.b, "g2")) == (7, 4)
+
+
 async def test_groups_are_chosen_by_name(world: World) -> None:
     """MirrorMaker 2's exclusions by default. The mirror's own group says how far the mirror is, not a reader."""
     world.a.make("t")

@@ -149,20 +149,24 @@ class GroupSync:
         self._tally.busy = len(waiting) - len(free)
         known = await self._destination.cluster.commits_of({group: there[group] for group in free if group in there})
         for first in range(0, len(free), _AT_ONCE):
-            moves = [self._move(each, waiting[each], known.get(each, {})) for each in free[first : first + _AT_ONCE]]
+            moves = [self._move(each, waiting[each], known.get(each)) for each in free[first : first + _AT_ONCE]]
             await asyncio.gather(*moves)
 
     def _is_new(self, group: str, place: Place, reached: Reached) -> bool:
         return self._written.get((group, place)) != reached.commit.offset
 
     async def _move(
-        self, group: str, wanted: Mapping[Place, Commit], known: Mapping[Place, Commit] | FairleadError
+        self, group: str, wanted: Mapping[Place, Commit], known: Mapping[Place, Commit] | FairleadError | None
     ) -> None:
-        """Commit for one group what is not committed yet."""
+        """Commit for one group what is not committed yet. `known` is None of one that is not listed: while a group goes
+        from one broker to another neither lists it, and it has its offsets all the same."""
         if isinstance(known, FairleadError):
             self._tell(group, known)
             return
         try:
+            if known is None:
+                found = await self._destination.cluster.committed(group, wanted)
+                known = {place: Commit(offset) for place, offset in found.items()}
             starts = await self._destination.cluster.offsets(wanted, EARLIEST)
             moved = {}
             for place, commit in wanted.items():
