@@ -40,6 +40,8 @@ class Log:
     aborted: list[tuple[int, int]] = field(default_factory=list)
     diverged_at: int | None = None
     """Where it went on otherwise, for whoever stands beyond."""
+    lost_epoch: int | None = None
+    """It went on otherwise for whoever has read a record of this epoch, too: it has none of it."""
     held_at: int | None = None
     """The last stable offset, while a transaction is open."""
 
@@ -357,7 +359,8 @@ class FakeFeed:
         if made is None or made.topic_id != topic_id or is_unknown:
             return Answer(place, memoryview(b""), (), -1, Trouble.UNKNOWN_TOPIC)
         log = made.logs[place.partition]
-        if log.diverged_at is not None and offset > log.diverged_at and epoch >= 0:
+        beyond = log.diverged_at is not None and (offset > log.diverged_at or epoch == log.lost_epoch)
+        if log.diverged_at is not None and beyond and epoch >= 0:
             return Answer(place, memoryview(b""), (), log.stable, Trouble.TRUNCATED, diverged_at=log.diverged_at)
         if not log.start <= offset <= log.end:
             return Answer(place, memoryview(b""), (), log.stable, Trouble.OUT_OF_RANGE)

@@ -17,7 +17,7 @@ from fairlead.mirror.mirror import Mirror
 from fairlead.mirror.patience import insisting
 from fairlead.mirror.ports import LATEST, Place, Topic
 from fairlead.model.errors import BadRequest, Fenced, InvalidValue, NotAllowed, TryAgain, UnknownPartition, Unreachable
-from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch
+from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch, set_offset
 from tests.mirror.fake import FakeCluster
 from tests.mirror.world import QUICK, World
 from tests.support.waiting import a_quiet_while, in_time, until
@@ -377,6 +377,25 @@ async def test_a_source_that_lost_what_was_mirrored_stops_the_partition(world: W
     again = numbers(0, 3) if diverged_at is None else []
     async with world.running(on_truncated="continue") as mirror:
         await until(lambda: world.b.values("t") == [*numbers(0, 5), *again, b"other"])
+    assert not mirror.tally.clean
+
+
+async def test_where_a_source_that_lost_records_goes_on_ahead_nothing_is_stepped_over(world: World) -> None:
+    """Its leader has no record of the last epoch, and says that an older one ends beyond the position: where the two
+    part it does not say."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 5))
+    await world.once()
+    log = world.a.made["t"].logs[0]
+    others = [b"other%d" % number for number in range(8)]
+    log.batches = [bytes(set_offset(build_batch([(b"k", each)]), n, 2)) for n, each in enumerate(others)]
+    log.diverged_at, log.lost_epoch = 8, 0
+    async with world.running() as mirror:
+        await until(partial(bool, mirror.tally.stops))
+        assert "lost records that were mirrored" in stopped(mirror)
+    async with world.running(on_truncated="continue") as mirror:
+        await until(lambda: others[-1] in world.b.values("t"))
+    assert world.b.values("t") == [*numbers(0, 5), *others]
     assert not mirror.tally.clean
 
 

@@ -315,17 +315,19 @@ class Source:
             self._miss(copy)
         elif answer.trouble is Trouble.REFUSED:
             copy.stop(f"the source refuses to have it read: {answer.detail}")
-        elif answer.trouble is Trouble.TRUNCATED:
+        elif answer.trouble is Trouble.TRUNCATED and 0 <= answer.diverged_at < offset:
             self._truncated(copy, offset, answer.diverged_at, "where the two part")
         else:
-            await self._out_of_range(copy, offset, went_back)
+            truncated = answer.trouble is Trouble.TRUNCATED
+            await self._find_place(copy, offset, went_back, truncated=truncated)
 
     def _miss(self, copy: Standing) -> None:
         """The next look at the topics says what became of its topic."""
         self._carrier.remove(copy)
         self._missed.add(copy)
 
-    async def _out_of_range(self, copy: Standing, offset: int, went_back: int) -> None:
+    async def _find_place(self, copy: Standing, offset: int, went_back: int, *, truncated: bool) -> None:
+        """Compare where it stands with where the log begins and ends now."""
         part = copy.part
         place = Place(part.topic, part.partition)
         found = (await self.cluster.topics([part.topic])).get(part.topic)
@@ -339,8 +341,9 @@ class Source:
             return
         if offset < start:
             self._gap(copy, offset, start)
-        elif offset > end:
-            # Where the two part is not known: what came since may lie below the end, so nothing is stepped over.
+        elif offset > end or truncated:
+            # Where the two part is not known: what came since may lie below the end, so nothing is stepped over. So it
+            # is if a leader has none of the epoch of the last record, and an older one goes on beyond it there.
             self._truncated(copy, offset, start, "at the start of the log")
         else:
             self._carrier.again(copy, offset)

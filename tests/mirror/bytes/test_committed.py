@@ -93,6 +93,17 @@ def test_the_position_moves_over_what_is_left_out() -> None:
     assert (bases(found), found.next_offset, found.next_epoch) == ([0], 20, 4)
 
 
+def test_each_offset_has_the_epoch_of_the_record_before_it() -> None:
+    """One that is too low would be a truncation that there is not, one that is too high hides one that there is. In a
+    hole between two leaders nobody knows."""
+    first, second = batch_of(some(2), leader_epoch=4), batch_of(some(2, first=5), leader_epoch=4)
+    third, fourth = batch_of(some(2, first=9), leader_epoch=6), empty_batch(11, 19, 7)
+    found = taken(first, second, third, fourth)
+    assert [found.epoch_before(offset) for offset in (1, 2, 4, 5, 7)] == [4] * 5
+    assert [found.epoch_before(offset) for offset in (8, 9, 10, 11, 15, 20)] == [-1, -1, 6, 6, -1, 7]
+    assert taken(first, batch_of(some(1, first=2))[:-1]).epoch_before(2) == 4
+
+
 def test_batches_below_the_position_are_passed_over() -> None:
     """A source may send some."""
     found = taken(batch_of(some(3)), batch_of(some(3, first=3)), batch_of(some(3, first=6)), position=4)

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
+from tests.support.mirrored import batch_of, some
+
 from fairlead.mirror.books.book import Position
 from fairlead.mirror.books.plain import outgoing_of
+from fairlead.mirror.bytes.buffers import Buffers
+from fairlead.mirror.bytes.committed import committed
+from fairlead.mirror.bytes.limits import Limits
 from fairlead.mirror.bytes.outgoing import Outgoing
 from fairlead.mirror.carrying.copying import Copy, Made
+from fairlead.mirror.carrying.making import Maker, Route
 from fairlead.mirror.lanes import Part
 from fairlead.mirror.report import Tally
 from fairlead.model.errors import BadRequest
@@ -30,8 +36,8 @@ class Desk:
         """A batch of one record of each of these origins."""
         first = self.copy.records_under_way
         sends = [(origin, 0, one(first + number)) for number, origin in enumerate(origins)]
-        steps = [(1, first + number + 1) for number in range(len(origins))]
-        self.copy.take(Made(sends, steps, 0))
+        steps = [(1, first + number + 1, 0) for number in range(len(origins))]
+        self.copy.take(Made(sends, steps))
 
     async def answer(self, number: int, error: Exception | None = None) -> None:
         future = self.sent[number][2]
@@ -84,6 +90,19 @@ async def test_a_batch_of_another_origin_waits_for_all_before() -> None:
     await desk.answer(3)
     assert desk.copy.position.offset == 4
     assert desk.copy.idle
+
+
+async def test_a_position_has_the_epoch_of_the_record_before_it() -> None:
+    """Not that of the last one of the answer: what a leader of that epoch has written, lies behind."""
+    desk = Desk()
+    batches = [batch_of(some(1), leader_epoch=4), batch_of(some(1, first=1), leader_epoch=7)]
+    answer = committed(b"".join(batches), (), 0, "topic t, partition 0")
+    maker = Maker(Route(0, 1, by_key=False, keep_order=False), Limits(small_bytes_max=0), Buffers(), PART)
+    desk.copy.take(maker.make(answer, lambda producer_id: "a")[0])
+    await desk.answer(0)
+    assert (desk.copy.position.offset, desk.copy.position.epoch) == (1, 4)
+    await desk.answer(1)
+    assert (desk.copy.position.offset, desk.copy.position.epoch) == (2, 7)
 
 
 async def test_nothing_is_sent_behind_a_refusal() -> None:

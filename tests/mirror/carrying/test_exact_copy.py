@@ -47,7 +47,7 @@ class FakeLane:
     def take(self, *origins: str) -> None:
         first = int(self.copy.records_under_way)
         sends = [(origin, 0, one(first + number)) for number, origin in enumerate(origins)]
-        self.copy.take(Made(sends, [(1, first + number + 1) for number in range(len(origins))], 0))
+        self.copy.take(Made(sends, [(1, first + number + 1, 0) for number in range(len(origins))]))
 
     @property
     def origins(self) -> list[str]:
@@ -94,7 +94,7 @@ async def test_a_position_counts_what_was_left_out_before_it() -> None:
     """By portions of the same transaction too."""
     lane = FakeLane()
     for number in range(2):
-        lane.copy.take(Made([("a", 0, one(number))], [(1, number + 1)], 0, looped=5))
+        lane.copy.take(Made([("a", 0, one(number))], [(1, number + 1, 0)], looped=5))
     assert [portion.position().looped for _, portion in lane.portions] == [5, 10]
     for _, portion in lane.portions:
         answer(portion)

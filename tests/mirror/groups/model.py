@@ -77,16 +77,16 @@ class Way:
     async def mirror(self, sizes: Iterable[int]) -> None:
         """Fetch and send what is there, in batches of so many offsets."""
         sends: list[tuple[str, int, Outgoing]] = []
-        steps: list[tuple[int, int]] = []
+        steps: list[tuple[int, int, int]] = []
         for size in sizes:
             end = min(self._next + size, len(self.source))
             found = [at for at in range(self._next, end) if self.source[at] == RECORD]
             if found:
                 made = outgoing_of([(b"k", b"v")] * len(found), 0)
                 sends.append(("a", 0, made._replace(first_offset=found[0], last_offset=end - 1)))
-            steps.append((1 if found else 0, end))
+            steps.append((1 if found else 0, end, 0))
             self._next = end
-        self.copy.take(Made(sends, steps, 0))
+        self.copy.take(Made(sends, steps))
         await asyncio.sleep(0)
 
     async def mirror_all(self, sizes: Sequence[int] = ()) -> None:

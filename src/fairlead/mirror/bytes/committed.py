@@ -8,6 +8,7 @@ producer id and first offset. A producer's batches are left out from that offset
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -49,6 +50,19 @@ class Committed(NamedTuple):
     must ask for so much."""
     damage: CorruptBatch | None
     """What is wrong with the batch at `next_offset`; nothing behind it was looked at."""
+
+    def epoch_before(self, offset: int) -> int:
+        """Leader epoch of the record before an offset up to `next_offset`; -1: nobody can tell, as one leader follows
+        another among what was left out there."""
+        after = bisect_left(self.batches, offset, key=lambda batch: batch.header.base_offset)
+        later = self.batches[after].header.leader_epoch if after < len(self.batches) else self.next_epoch
+        if offset == self.next_offset:
+            return self.next_epoch
+        if after == 0:
+            return -1
+        header = self.batches[after - 1].header
+        is_its_own = offset <= header.last_offset + 1
+        return header.leader_epoch if is_its_own or header.leader_epoch == later else -1
 
 
 def committed(records: bytes | memoryview, aborted: Sequence[tuple[int, int]], position: int, place: str) -> Committed:

@@ -40,10 +40,9 @@ class Made(NamedTuple):
 
     sends: Sequence[tuple[str, int, Outgoing]]
     """(origin, partition at the destination, batch)."""
-    steps: Sequence[tuple[int, int]]
-    """(number of sends, offset up to which everything is mirrored once they and all before are acknowledged)."""
-    epoch: int
-    """Leader epoch of the last batch."""
+    steps: Sequence[tuple[int, int, int]]
+    """(number of sends, offset up to which everything is mirrored once they and all before are acknowledged, leader
+    epoch of the record before that offset)."""
     stop: str | None = None
     """Why the partition cannot go on after these sends."""
     looped: int = 0
@@ -110,9 +109,9 @@ class Copy(Standing):
         if self.stopped is not None:
             return
         sends = iter(made.sends)
-        for number, (count, until) in enumerate(made.steps, 1):
+        for number, (count, until, epoch) in enumerate(made.steps, 1):
             looped = made.looped if number == len(made.steps) else 0
-            step = self._settled.add(until, made.epoch, count, looped)
+            step = self._settled.add(until, epoch, count, looped)
             self.frontier = max(self.frontier or 0, until)
             for _ in range(count):
                 self._queue(*next(sends), step)

@@ -124,7 +124,7 @@ class ExactCopy(Copy):
         if self.stopped is not None:
             return
         sends, barrier = iter(made.sends), self._lane.barriers.get(self.part)
-        for number, (count, until) in enumerate(made.steps, 1):
+        for number, (count, until, epoch) in enumerate(made.steps, 1):
             its = [next(sends) for _ in range(count)]
             if barrier is not None and any(each.last_offset >= barrier[0] for _, _, each in its):
                 self.refused = True
@@ -132,7 +132,7 @@ class ExactCopy(Copy):
                 break
             origin = its[0][0] if its else (self._portions[-1].origin if self._portions else self._origin)
             looped = made.looped if number == len(made.steps) else 0
-            self._put(origin, [Send(self.to, to, each) for _, to, each in its], until, made.epoch, looped)
+            self._put(origin, [Send(self.to, to, each) for _, to, each in its], until, epoch, looped)
         else:
             if made.stop is not None:
                 self.stop(made.stop)

@@ -74,9 +74,11 @@ class Maker:
                 continue
             why = self._add(origin, group, sends, steps)
             if why is not None:
-                return Made(sends, steps, answer.next_epoch, why), looped
-        steps.append((0, answer.next_offset))
-        return Made(sends, steps, answer.next_epoch, stop), looped
+                stop = why
+                break
+        else:
+            steps.append((0, answer.next_offset))
+        return Made(sends, [(count, until, answer.epoch_before(until)) for count, until in steps], stop), looped
 
     def _add(
         self,
