@@ -92,6 +92,50 @@ def test_what_is_acknowledged_no_more_is_given_up(known: CommandLine, producer: 
     assert [each.purged for each in kind.made] == [True]
 
 
+class Keyboard(io.BytesIO):
+    """Two lines; then somebody presses Ctrl-C."""
+
+    def __next__(self) -> bytes:
+        line = super().readline()
+        if not line:
+            raise KeyboardInterrupt
+        return line
+
+
+@pytest.mark.parametrize(
+    ("left", "said"), [(1, "fairlead: stopped; 1 records were not acknowledged, and may be lost\n"), (0, "")]
+)
+def test_ctrl_c_says_how_many_records_were_not_acknowledged(
+    known: CommandLine,
+    producer: Callable[..., type[Producer]],
+    monkeypatch: pytest.MonkeyPatch,
+    left: int,
+    said: str,
+) -> None:
+    """They were dropped without a word. What was taken gets a moment; where nothing is left there is nothing to say."""
+    kind = producer([left])
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Keyboard(b"one\ntwo\n")))
+    assert known("produce t") == (130, "", said)
+    assert [(each.taken, each.purged) for each in kind.made] == [(2, left > 0)]
+
+
+def test_ctrl_c_while_acknowledgements_are_waited_for_says_so_too(
+    known: CommandLine, producer: Callable[..., type[Producer]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All lines were read by then."""
+    kind = producer([2])
+    flush, waits = kind.flush, [15.0]
+
+    def interrupted(client: Producer, seconds: float) -> int:
+        if waits:
+            waits.pop()
+            raise KeyboardInterrupt
+        return flush(client, seconds)
+
+    monkeypatch.setattr(kind, "flush", interrupted)
+    assert known("produce t").err == "fairlead: stopped; 2 records were not acknowledged, and may be lost\n"
+
+
 def test_a_record_that_the_client_refuses_is_told(known: CommandLine, producer: Callable[..., type[Producer]]) -> None:
     """It is too large, or for a partition that is not there, as the client knows by itself."""
     error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)

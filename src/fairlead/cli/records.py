@@ -6,7 +6,8 @@ A line is `[PARTITION OFFSET TIME] [HEADERS] [KEY] VALUE` with tabs between; onl
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,7 +24,7 @@ from fairlead.cli.topic_reader import (
 )
 from fairlead.model.errors import InvalidValue, TryAgain
 from fairlead.model.names import check_text, check_topic_name, parse_stream_path, split_topic
-from fairlead.process.interrupts import INTERRUPTED, ending_at_once
+from fairlead.process.interrupts import INTERRUPTED, Interrupted, ending_at_once
 
 if TYPE_CHECKING:
     from fairlead.client.address_book import KnownCluster
@@ -35,6 +36,8 @@ TopicOption = Annotated[str | None, typer.Option("--topic", help="the topic, if 
 PathOption = Annotated[str | None, typer.Option("--path", metavar="PATH", help="the stream (default: /default)")]
 ClusterOption = Annotated[str | None, typer.Option("--cluster", help="the cluster, where the topic names none")]
 
+STOP_SECONDS = 3.0
+"""For acknowledgements of what was read when Ctrl-C came."""
 _PARTITION_MAX = 2**31 - 1
 """librdkafka's, far beyond what a topic may have."""
 
@@ -64,21 +67,20 @@ def produce(
     if not -1 <= partition <= _PARTITION_MAX:
         raise no_partition(full)
     failures: list[Any] = []
-    wrong: InvalidValue | None = None
     client = Producer({"bootstrap.servers": _bootstrap(where), "enable.idempotence": True, **client_settings()})
+    send = partial(_send, client, full, headers=headers, partition=partition, failures=failures)
+    wrong: InvalidValue | KeyboardInterrupt | None = None
     try:
-        for line in _lines():
-            own, value = _split_key(line, key_separator)
-            _send(client, full, own if own is not None else key, value, headers, partition, failures)
-            if failures:
-                break
-    except InvalidValue as error:
-        wrong = error  # said once the lines before it are acknowledged
-    left = _flush(client, failures)
+        wrong = _send_lines(send, key, key_separator, failures)
+        left = _flush(client, failures)
+    except KeyboardInterrupt as error:
+        wrong, left = error, client.flush(STOP_SECONDS)
     if failures:
         raise client_error(failures[0], full)
     if left:
         client.purge()
+        if isinstance(wrong, KeyboardInterrupt):
+            raise Interrupted(f"{left} records were not acknowledged, and may be lost")
         _check_topic(client, full)
         raise TryAgain(f"{left} records were not acknowledged by {_bootstrap(where)}; is it running?")
     if wrong is not None:
@@ -166,11 +168,28 @@ def _split_key(line: bytes, separator: str | None) -> tuple[str | None, bytes]:
     return key.decode(errors="surrogateescape"), value
 
 
+def _send_lines(
+    send: Callable[[str | None, bytes], None], key: str | None, separator: str | None, failures: list[Any]
+) -> InvalidValue | None:
+    """Send what is read, until a record was refused; answers what is wrong with the line where it ends, to be said once
+    those before it are acknowledged."""
+    try:
+        for line in _lines():
+            own, value = _split_key(line, separator)
+            send(own if own is not None else key, value)
+            if failures:
+                break
+    except InvalidValue as error:
+        return error
+    return None
+
+
 def _send(
     client: Any,
     topic: str,
     key: str | None,
     value: bytes,
+    *,
     headers: list[tuple[str, bytes]],
     partition: int,
     failures: list[Any],
