@@ -12,6 +12,7 @@ import pytest
 from fairlead.model.errors import NotAllowed, StorageUnavailable
 from fairlead.storage import identity, names
 from fairlead.storage.identity import Identity
+from fairlead.storage.local import ReadOnlyLocalStorage
 from tests.cli.desk import CommandLine
 from tests.streamlog.test_damage import MERGING, merged
 from tests.streamlog.world import made, opened, produced, values_at
@@ -115,3 +116,18 @@ def test_a_commit_whose_sync_failed_counts_for_no_cure(
     assert log.health.stopped is None
     assert values_at(log, number, offset=4) == {4: b"later"}
     assert produced(log, number, b"NEW").base_offset == 5
+
+
+def test_a_name_that_no_directory_can_have_is_told(empty: CommandLine, root: Path) -> None:
+    """It was said to be a bug."""
+    empty.refused(f"fsck --data {root}/{'x' * 300}", "File name too long")
+
+
+def test_a_directory_of_another_user_is_named(empty: CommandLine, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here a file of it cannot be opened."""
+
+    def refusing(storage: ReadOnlyLocalStorage) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", f"{root}/meta")
+
+    monkeypatch.setattr(ReadOnlyLocalStorage, "check", refusing)
+    empty.refused(f"fsck --data {root}", f"fairlead: {root}/meta: Permission denied\n")

@@ -158,3 +158,27 @@ def test_a_copy_under_way_is_waited_for(fairlead: CommandLine, site: Site) -> No
         assert "the copy to /copy goes on" in errors
     assert fairlead.ok("copystream list -path /copy").out == "(none)\n", "the one under way has used it up"
     fairlead.ok("stream delete -path /copied --yes")  # or health says for ever after that the copy stands still
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("closing", "code", "said"),
+    [(">/dev/full", 1, "No space left on device"), (">&-", 0, ""), ("<&- >&-", 0, ""), ("<&- >&- 2>&-", 0, "")],
+)
+def test_an_output_that_takes_nothing_is_no_bug(
+    empty: CommandLine, monkeypatch: pytest.MonkeyPatch, unbuffered: str, closing: str, code: int, said: str
+) -> None:
+    """What the command did is done; whoever closes its output does not want to read it."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    command = ["sh", "-c", f'exec "$@" {closing}', "sh", *PROGRAM, "cluster", "list"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == (1 if said else 0)
+
+
+def test_nobody_can_answer_where_the_input_is_closed(empty: CommandLine) -> None:
+    """The question would come from nowhere."""
+    command = ["sh", "-c", 'exec "$@" <&-', "sh", *PROGRAM, "stream", "delete", "-path", "/a"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, "add --yes" in done.stderr) == (1, True)

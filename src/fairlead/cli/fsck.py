@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,18 +30,29 @@ def fsck(
         from fairlead.storage.local import ReadOnlyLocalStorage
         from fairlead.streamlog.fsck import check_all
 
-    storage = ReadOnlyLocalStorage(data)
-    if not any((data / name).exists() for name in (names.CLUSTER, names.META)):
-        raise InvalidValue(f"{data} is not the data directory of a cluster: it has no {names.CLUSTER}")
+    with _named(data):
+        storage = ReadOnlyLocalStorage(data)
+        if not any((data / name).exists() for name in (names.CLUSTER, names.META)):
+            raise InvalidValue(f"{data} is not the data directory of a cluster: it has no {names.CLUSTER}")
     if set_aside:
         _set_aside(data, set_aside)
-    problems = [f"{error.name}: {error.why}" for error in (*storage.check(), *_check_cluster_id(storage))]
-    problems += map(str, check_all(storage))
+    with _named(data):
+        problems = [f"{error.name}: {error.why}" for error in (*storage.check(), *_check_cluster_id(storage))]
+        problems += map(str, check_all(storage))
     for problem in problems:
         print(problem)
     if problems:
         raise typer.Exit(1)
     print(f"{data}: no damage")
+
+
+@contextmanager
+def _named(data: Path) -> Iterator[None]:
+    """A directory that cannot be read, as by another user than the server's, is said to be that one."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidValue(f"{error.filename or data}: {error.strerror}") from error
 
 
 def _set_aside(data: Path, wanted: list[str]) -> None:

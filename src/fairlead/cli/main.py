@@ -5,6 +5,7 @@ What takes time to import comes after Ctrl-C has been taken care of.
 
 from __future__ import annotations
 
+import os
 import sys
 
 from fairlead.process.interrupts import INTERRUPTED, end_at_once, interruptible
@@ -28,6 +29,7 @@ def mapr() -> None:
 def _run(program: str) -> None:
     """Run the command line that this process was started with."""
     end_at_once()
+    _open_all_streams()
     from fairlead.cli import program as programs
 
     try:
@@ -36,6 +38,13 @@ def _run(program: str) -> None:
     except KeyboardInterrupt:
         code = INTERRUPTED
     sys.exit(code)
+
+
+def _open_all_streams() -> None:
+    """A stream that the starter has closed (`>&-`) leads nowhere; else what is opened next would get its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 if __name__ == "__main__":

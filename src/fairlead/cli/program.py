@@ -140,11 +140,18 @@ def _root(program: Program) -> Callable[..., None]:
 def run(arguments: Sequence[str], program: Program = FAIRLEAD) -> int:
     """Run one command line and answer its exit code; every error is one line on standard error."""
     try:
-        command = tree(program, _needed(program, arguments))
-        arguments = normalise(arguments, command)
-        code = int(command(args=list(arguments), prog_name=program.name, standalone_mode=False) or 0)
+        code = _run(arguments, program)
         sys.stdout.flush()
         return code
+    except OSError as error:
+        return _refused(error)
+
+
+def _run(arguments: Sequence[str], program: Program) -> int:
+    try:
+        command = tree(program, _needed(program, arguments))
+        arguments = normalise(arguments, command)
+        return int(command(args=list(arguments), prog_name=program.name, standalone_mode=False) or 0)
     except FairleadError as error:
         return _failed(error, arguments)
     except _UsageError as error:
@@ -157,23 +164,34 @@ def run(arguments: Sequence[str], program: Program = FAIRLEAD) -> int:
     except typer.Abort:
         print_error("stopped")
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has gone; what Python would still flush goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+    except OSError:
+        raise
     except Exception as error:
         return _bug(error)
 
 
+def _refused(error: OSError) -> int:
+    """By the system, mostly to print: the reader of our output has gone, or its disk is full. What was done is done."""
+    if not isinstance(error, BrokenPipeError):
+        print_error(f"{error} (FAIRLEAD_LOG_LEVEL=debug shows where)")
+        _details()
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # What Python would still flush at its end goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return FAILED
+
+
 def _failed(error: FairleadError, arguments: Sequence[str]) -> int:
+    print_error(str(error))
+    _details()
     # One document for each call: what names the refused topics has been printed.
     if "--json" in arguments and not isinstance(error, PartlyRefused):
         from fairlead.model.clock import SystemClock
         from fairlead.model.envelope import error_envelope
 
         print_json(error_envelope(error, SystemClock().wall_ms()))
-    print_error(str(error))
-    _details()
     return FAILED
 
 
