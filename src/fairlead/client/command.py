@@ -23,6 +23,7 @@ from fairlead.model.names import (
     parse_source_path,
     parse_stream_path,
 )
+from fairlead.model.shown import shown
 
 ParameterKind = Literal["stream", "source", "topic", "text", "number", "boolean"]
 
@@ -51,7 +52,7 @@ class Param:
         """
         text = _as_text(value)
         if self.only is not None and text.lower() not in self.only:
-            raise NotImplementedYet(f"-{self.name} {text}")
+            raise NotImplementedYet(f"-{self.name} {shown(text)}")
         return self._convert(text)
 
     def _convert(self, text: str) -> Any:
@@ -150,7 +151,7 @@ class Command:
         known = {param.name: param for param in self.params}
         for name in given:
             if name not in known:
-                raise InvalidValue(f"-{name}: unknown; {self._name} takes {self._options}")
+                raise InvalidValue(f"-{shown(name)}: unknown; {self._name} takes {self._options}")
         for param in self.params:
             if param.required and given.get(param.name) in (None, ""):
                 raise InvalidValue(f"-{param.name} is missing; {self._name} takes {self._options}")

@@ -27,7 +27,7 @@ from fairlead.gateway.takeovers import answering as standing
 from fairlead.listening.errors import add_errors
 from fairlead.listening.guard import Guard
 from fairlead.web.docs import render_docs
-from fairlead.web.page import render_page
+from fairlead.web.page import SHOWN_MAX, render_page
 
 ABOUT = "Admin interface of one cluster. Parameters as in `fairlead stream …`; see docs/guides/rest.md."
 
@@ -92,4 +92,4 @@ def _add_pages(app: FastAPI, context: RestContext, apply: ApplyGateway) -> None:
 
     @app.get("/", include_in_schema=False)
     async def page() -> HTMLResponse:
-        return HTMLResponse(render_page(describe(context), page_rows(context), context.links.rows()))
+        return HTMLResponse(render_page(describe(context), page_rows(context, SHOWN_MAX), context.links.rows()))

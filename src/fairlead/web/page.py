@@ -24,20 +24,20 @@ _MORE = (("/docs", "admin interface"), ("/openapi.json", "OpenAPI"), ("/metrics"
 
 REFRESH_SECONDS = 5
 SHOWN_MAX = 1000
-"""Links on the page, those with an error first."""
+"""Links on the page, those with an error first, and streams."""
 
 
 def render_page(
     cluster: Mapping[str, Any], streams: Iterable[Mapping[str, Any]], links: Sequence[tuple[str, Mapping[str, Any]]]
 ) -> str:
-    """HTML of one cluster: a row of `cluster info`, rows of `stream list`, and (path, row of `replica list`)."""
+    """HTML of a cluster: a row of `cluster info`, the first of `stream list`, and (path, row of `replica list`)."""
     name = escape(str(cluster["name"]))
     body = (
         f"<h1>{name}</h1>{_wrong(cluster)}"
         f"<p>Kafka {_codes(cluster['kafka'])} · HTTP {_codes(cluster['http'])} · version {escape(cluster['version'])}"
         f" · {cluster['topics']:,} topics · {cluster['links']:,} links · {cluster['connections']:,} connections</p>"
         f"<h2>Links</h2>{_replicator(cluster['replicator'])}{_links(links)}"
-        f"<h2>Streams</h2>{_streams(list(streams))}"
+        f"<h2>Streams</h2>{_streams(list(streams), cluster['streams'])}"
         f"<h2>More</h2><p>{' · '.join(f'<a href={escape(url)!r}>{text}</a>' for url, text in _MORE)}</p>"
     )
     return document(f"{name} · Fairlead", body, style=STYLE, refresh_seconds=REFRESH_SECONDS)
@@ -60,8 +60,12 @@ def _links(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
         '<th class="number">oldest</th><th>error</th></tr>'
     )
     shown = sorted(rows, key=lambda row: not row[1]["errors"])[:SHOWN_MAX]
-    more = f"<p>and {len(rows) - SHOWN_MAX:,} more</p>" if len(rows) > SHOWN_MAX else ""
-    return f"<table>{head}{''.join(_link(path, row) for path, row in shown)}</table>{more}" if rows else "<p>none</p>"
+    table = f"<table>{head}{''.join(_link(path, row) for path, row in shown)}</table>{_more(len(rows) - len(shown))}"
+    return table if rows else "<p>none</p>"
+
+
+def _more(count: int) -> str:
+    return f"<p>and {count:,} more</p>" if count > 0 else ""
 
 
 def _link(path: str, row: Mapping[str, Any]) -> str:
@@ -83,12 +87,12 @@ def _codes(values: Sequence[str]) -> str:
     return " ".join(f"<code>{escape(value)}</code>" for value in values)
 
 
-def _streams(rows: Sequence[Mapping[str, Any]]) -> str:
+def _streams(rows: Sequence[Mapping[str, Any]], count: int) -> str:
     head = (
         '<tr><th>path</th><th class="number">topics</th><th class="number">owned here</th><th>time-to-live</th>'
         '<th class="number">replicas</th><th class="number">upstreams</th><th>own listener</th></tr>'
     )
-    return f"<table>{head}{''.join(map(_stream, rows))}</table>"
+    return f"<table>{head}{''.join(map(_stream, rows))}</table>{_more(count - len(rows))}"
 
 
 def _stream(row: Mapping[str, Any]) -> str:

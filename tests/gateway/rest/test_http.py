@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -47,6 +48,7 @@ NOT_UNDERSTOOD = [
     DEEP,
     '{"path": ["/x"]}',
     '{"path": "/x\\ud800"}',
+    '{"path": "/x", "no\\ud800": 1}',
     '{"path": "/x", "clusters": 5}',
     '{"path": "/x", "clusters": {"a": ["nonsense"]}}',
     '{"path": "/x", "clusters": {"a": ["http://h:99999"]}}',
@@ -61,6 +63,39 @@ async def test_a_body_that_is_not_understood_is_refused(desk: Desk, body: str) -
     response = await desk.http.post(url, content=body, headers=headers)
     assert response.status_code == 400
     assert "\n" not in response.json()["errors"][0]["desc"]
+
+
+async def test_a_value_that_is_not_built_is_refused_whatever_it_is(desk: Desk) -> None:
+    """501. What is no text was said to be a bug, since no answer could hold it."""
+    body, headers = '{"path": "/x", "compact": "\\ud800"}', {"content-type": "application/json"}
+    response = await desk.http.post(f"{desk.url}/rest/stream/create", content=body, headers=headers)
+    assert (response.status_code, response.json()["errors"][0]["code"]) == (501, "not_implemented_yet")
+    assert "-compact \\ud800: not implemented yet" in response.json()["errors"][0]["desc"]
+
+
+async def test_a_long_list_of_streams_is_made_in_turns(desk: Desk) -> None:
+    """The sizes of each are counted from its log; Kafka's clients wait meanwhile for no more than one."""
+    for number in range(20):
+        await desk.post("stream/create", path=f"/s/{number}")
+
+    async def turns(path: str) -> int:
+        task, count = asyncio.create_task(desk.get("stream/list", path=path)), 0
+        while not task.done():
+            await asyncio.sleep(0)
+            count += 1
+        return count
+
+    assert await turns("/s") >= await turns("/nothing") + 20
+
+
+async def test_the_page_shows_the_first_streams(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each browser that is open asks for the page every few seconds."""
+    monkeypatch.setattr("fairlead.gateway.app.SHOWN_MAX", 2)
+    for name in "abc":
+        await desk.post("stream/create", path=f"/{name}")
+    text = (await desk.http.get(f"{desk.url}/")).text
+    assert [path in text for path in (">/a<", ">/b<", ">/c<", ">/default<")] == [True, True, False, False]
+    assert "<p>and 2 more</p>" in text
 
 
 async def test_a_page_of_another_site_changes_nothing(desk: Desk) -> None:
