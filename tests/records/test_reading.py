@@ -40,9 +40,19 @@ def row(commit: int, number: int, base: int, count: int = 2, partition: int = 0,
     return Row(1, number, partition, *fixed, 1, 1000 + commit, *said_of(batch), commit, 0, batch)
 
 
-def start_row(commit: int, number: int, offset: int, reason: str) -> Row:
-    payload = encode_payload(StartPayload(reason, offset, ((0, 0),)))
-    fixed = (offset, offset - 1, 0, 0, 0, STREAM, None, NO_COMMIT)
+def start_row(
+    commit: int,
+    number: int,
+    offset: int,
+    reason: str,
+    *,
+    held: int = 0,
+    gap_from: int | None = None,
+    deleted_to: int = 0,
+) -> Row:
+    """A `start` row before which the partition `held` records up to that offset here."""
+    payload = encode_payload(StartPayload(reason, offset, ((0, 0),), gap_from, deleted_to))
+    fixed = (offset, offset - 1, 0, held, 0, STREAM, None, NO_COMMIT)
     return Row(Kind.START, number, 0, *fixed, 1, 0, 0, 0, 0, commit, 1, payload)
 
 
@@ -243,7 +253,7 @@ def test_expired_before_it_was_read(server: FakeServer) -> None:
     """A `start` row behind the position tells of a loss: an error, or with failOnDataLoss=false a line in the log."""
     planner = Planner(options(starting="earliest"), server)
     start = planner.initial()
-    server.put("streams/d", [start_row(5, 1, 6, "ttl"), row(6, 1, 6)])
+    server.put("streams/d", [start_row(5, 1, 6, "ttl", held=6), row(6, 1, 6)])
     end = planner.latest(start)
     with pytest.raises(RecordsLost, match=r"topic bella, partition 0: records below offset 6 are gone .* \(ttl\)"):
         values(planner.tasks(start, end))
@@ -253,12 +263,32 @@ def test_expired_before_it_was_read(server: FakeServer) -> None:
     assert "bella/0/6" in values(again.tasks(again.initial(), end)), "what had expired before a query began is no loss"
 
 
-def test_a_replica_that_begins_is_no_loss(server: FakeServer) -> None:
-    """The `start` row of a link says where the copy begins."""
+@pytest.mark.parametrize(
+    "begins",
+    [
+        pytest.param(start_row(5, 1, 6, "link"), id="it holds all that there is"),
+        pytest.param(start_row(5, 1, 6, "ttl"), id="what was before expired at the source"),
+        pytest.param(start_row(5, 1, 6, "from-now"), id="it leaves the past out"),
+        pytest.param(start_row(5, 1, 6, "from-now", held=4), id="the past that it leaves out goes on"),
+        pytest.param(start_row(5, 1, 6, "ttl", held=4, deleted_to=6), id="the owner has deleted what was before"),
+    ],
+)
+def test_a_replica_that_begins_is_no_loss(server: FakeServer, begins: Row) -> None:
+    """The `start` row of a link says where the copy begins: nothing that was here is gone."""
     planner = Planner(options(), server)
     start = planner.initial()
-    server.put("streams/d", [start_row(5, 1, 6, "link"), row(6, 1, 6)])
+    server.put("streams/d", [begins, row(6, 1, 6)])
     assert values(planner.tasks(start, planner.latest(start))) == ["bella/0/6", "bella/0/7"]
+
+
+@pytest.mark.parametrize("held", [0, 4])
+def test_a_gap_in_a_replica_is_a_loss(server: FakeServer, held: int) -> None:
+    """What a link was to bring expired before it came, also where the partition held nothing yet."""
+    planner = Planner(options(), server)
+    start = planner.initial()
+    server.put("streams/d", [start_row(5, 1, 6, "ttl", held=held, gap_from=held), row(6, 1, 6)])
+    with pytest.raises(RecordsLost, match="records below offset 6 are gone"):
+        values(planner.tasks(start, planner.latest(start)))
 
 
 @pytest.mark.parametrize("offset", [3, 7])

@@ -29,7 +29,7 @@ from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.objects.format import read_columns
 from fairlead.streamlog.objects.side_by_side import runs
-from fairlead.streamlog.payloads import DELETED_RECORDS, decode_start
+from fairlead.streamlog.payloads import BEGINS_HERE, DELETED_RECORDS, FROM_NOW, StartPayload, decode_start
 from fairlead.streamlog.reading.located import read_bytes
 from fairlead.streamlog.values import LogObject
 
@@ -39,10 +39,6 @@ SKIP_BYTES = 64 * 1024
 """Unwanted bytes between wanted ones are read along if there are no more of them than this."""
 ASK_AGAIN_MAX = 10
 """How often a task asks for the objects again when one was merged away before it was read."""
-LINK_START = "link"
-"""Reason of a `start` row by which a replica's partition begins: nothing was lost here."""
-_NO_LOSS = frozenset({LINK_START, DELETED_RECORDS})
-"""What somebody has deleted is not lost either, and it may have been read before."""
 
 _log = logging.getLogger("fairlead.records")
 
@@ -135,12 +131,13 @@ class _TaskReader:
         for place in self._chooser.starts(columns).tolist():
             start = int(columns.position[place])
             payload = decode_start(self._bytes(columns, start, start + int(columns.size[place])))
-            if payload.reason in _NO_LOSS or columns.commit[place] < self._task.began:
+            offset, held = int(columns.base_offset[place]), int(columns.previous_end[place])
+            if columns.commit[place] < self._task.began or not is_loss(payload, offset, held):
                 continue
             topic = self._chooser.topics()[int(self._chooser.topic_index(columns.topic[[place]])[0])].as_py()
             report_loss(
                 f"topic {topic}, partition {columns.partition[place]}: records below offset "
-                f"{columns.base_offset[place]} are gone before they were read ({payload.reason})",
+                f"{offset} are gone before they were read ({payload.reason})",
                 self._task.fail_on_data_loss,
             )
 
@@ -179,6 +176,17 @@ class _TaskReader:
         ids = [row.tobytes() if row.any() else None for row in distinct]
         known = [self._origins.setdefault(id, len(self._origins)) for id in ids]
         return np.array(known, np.int32)[place.reshape(-1)]
+
+
+def is_loss(payload: StartPayload, offset: int, held: int) -> bool:
+    """Whether the `start` row at `offset` says that records are gone which this log had, or was to get. `held`: where
+    the partition's log ended before that row. What somebody has deleted is not lost: it may have been read before.
+    Where a replica's partition begins, nothing was held, whatever became of the records at the source."""
+    if payload.reason in {DELETED_RECORDS, BEGINS_HERE} or payload.deleted_to >= offset:
+        return False
+    if payload.gap_from is not None:
+        return True
+    return payload.reason != FROM_NOW and held > 0
 
 
 def report_loss(what: str, fail: bool) -> None:
