@@ -18,12 +18,15 @@ from fairlead.streamlog.values import EpochRange, LogObject
 
 STREAM, EPOCH = "ab" * 16, "cd" * 16
 POSITION = RecordsPosition(
-    STREAM, {1: ShardPosition(2**63, "", 5), 0: ShardPosition(7, EPOCH, 0)}, {(0, 16): {3: 23, 0: -2}, (1, 17): {}}
+    STREAM,
+    {1: ShardPosition(2**63, "", 5), 0: ShardPosition(7, EPOCH, 0)},
+    {(0, 16): {3: 23, 0: -2}, (1, 17): {}},
+    "5e",
 )
 TEXT = (
     '{"version": 1, "stream": "' + STREAM + '", "shards": {"0": {"commit": 7, "epoch": "' + EPOCH + '", "began": 0}, '
     '"1": {"commit": 9223372036854775808, "epoch": "", "began": 5}}, '
-    '"starting": {"0/16": {"3": 23, "0": -2}, "1/17": {}}}'
+    '"starting": {"0/16": {"3": 23, "0": -2}, "1/17": {}}, "topics": "5e"}'
 )
 
 
@@ -32,16 +35,19 @@ def test_a_position_is_this_text() -> None:
     assert json.dumps(POSITION.to_json()) == TEXT
     assert from_json(json.loads(TEXT)) == POSITION
     assert from_json(json.loads(with_more(TEXT))) == POSITION
-    bare = RecordsPosition(STREAM, {})
-    assert json.dumps(bare.to_json()) == '{"version": 1, "stream": "' + STREAM + '", "shards": {}, "starting": {}}'
-    assert from_json(bare.to_json()) == bare
+    bare = RecordsPosition(STREAM, {}, {})
+    text = '{"version": 1, "stream": "' + STREAM + '", "shards": {}, "starting": {}, "topics": ""}'
+    assert json.dumps(bare.to_json()) == text
+    assert from_json(json.loads(text)) == bare
+    assert from_json(json.loads(without_each(text)["topics"])) == bare, "older ones lack it"
 
 
 @pytest.mark.parametrize(
     "found",
     [
-        *map(json.loads, without_each(TEXT).values()),
+        *map(json.loads, without_each(TEXT, "topics").values()),
         {**json.loads(TEXT), "shards": 5},
+        {**json.loads(TEXT), "topics": 5},
         {**json.loads(TEXT), "shards": {"x": {"commit": 7, "epoch": EPOCH, "began": 0}}},
         {**json.loads(TEXT), "shards": {"0": {"commit": 7, "epoch": EPOCH}}},
         {**json.loads(TEXT), "shards": {"0": 7}},

@@ -63,7 +63,6 @@ class FakeServer(RecordsClient):
     storage: LocalStorage
     found: list[LogObject] = field(default_factory=list)
     epochs: tuple[EpochRange, ...] = (EpochRange(1, EPOCH, 0, None),)
-    begin: int = 0
     stream: str = STREAM.hex()
     names_asked: list[list[int]] = field(default_factory=list)
     deleted: set[int] = field(default_factory=set)
@@ -92,7 +91,7 @@ class FakeServer(RecordsClient):
         return max((found.end for found in self.found), default=0)
 
     def ends(self) -> StreamPlan:
-        shard = ShardPlan(0, self.begin, self.end(), self.epochs, ())
+        shard = ShardPlan(0, 0, self.end(), self.epochs, ())
         return StreamPlan(self.stream, "/ships", str(self.storage.root), (shard,))
 
     def objects(self, first: Mapping[int, int], end: Mapping[int, int]) -> StreamPlan:
@@ -100,7 +99,8 @@ class FakeServer(RecordsClient):
         chosen = tuple(o for o in self.found if o.end > first.get(0, 0) and o.first < until)
         plan = self.ends()
         deleted = tuple((number, 0, offset) for number, offset in self.deleted_to.items())
-        return replace(plan, shards=(replace(plan.shards[0], objects=chosen, deleted=deleted, cuts=self.cuts),))
+        cuts = tuple(cut for cut in self.cuts if cut[3] >= first.get(0, 0))
+        return replace(plan, shards=(replace(plan.shards[0], objects=chosen, deleted=deleted, cuts=cuts),))
 
     def topics(self, names: Sequence[str]) -> list[TopicPlan]:
         known = {name: number for number, name in NAMES.items()}
@@ -174,8 +174,12 @@ def test_offsets_cut_inside_batches(server: FakeServer) -> None:
     assert values(Planner(cut, server).batch()) == ANNA[1:5]
     later = Planner(options(topics=("anna",), starting_time_ms=5), server)
     assert values(later.batch()) == ANNA[1:]
-    with pytest.raises(RecordsLost, match="offset 1 was asked for, 2 is the first"):
-        Planner(options(starting={"anna": {0: 1}}), server).batch()
+    early = Planner(options(starting={"anna": {0: 1}}), server)
+    for ask in (early.batch, early.initial):
+        with pytest.raises(RecordsLost, match="offset 1 was asked for, 2 is the first"):
+            ask()
+    lenient = Planner(options(starting={"anna": {0: 1}}, fail_on_data_loss=False), server)
+    assert sorted(values(lenient.tasks(lenient.initial(), lenient.latest(lenient.initial())))) == ANNA + BELLA + CLARA
     with pytest.raises(InvalidValue, match="ends at 8, before 9"):
         Planner(options(ending={"anna": {0: 9}}), server).batch()
     with pytest.raises(InvalidValue, match="partition 5 does not exist"):
@@ -220,12 +224,88 @@ def test_a_limit_counts_records_and_never_stands_still(server: FakeServer) -> No
         assert planner.latest(start, 99, {0: 2}).commits() == {0: 2}
 
 
+@dataclass
+class TwoShards(FakeServer):
+    """A stream of two shards that have the same commits."""
+
+    def ends(self) -> StreamPlan:
+        plan = super().ends()
+        return replace(plan, shards=(plan.shards[0], replace(plan.shards[0], shard=1)))
+
+    def objects(self, first: Mapping[int, int], end: Mapping[int, int]) -> StreamPlan:
+        parts = [super(TwoShards, self).objects({0: first[each]}, {0: end[each]}).shards[0] for each in (0, 1)]
+        return replace(self.ends(), shards=(parts[0], replace(parts[1], shard=1)))
+
+
+def test_a_limit_is_shared_by_all_shards(tmp_path: Path) -> None:
+    """In proportion to what waits in each, so that none waits until another one has nothing left."""
+    server = TwoShards(storage=LocalStorage(tmp_path))
+    for commit in range(100):
+        server.put(f"streams/{commit:03}", [row(commit, 0, commit, count=1)])
+    planner = Planner(options(starting="earliest"), server)
+    start = planner.initial()
+    assert planner.latest(start, 20).commits() == {0: 10, 1: 10}
+    assert planner.latest(start, 1).commits() == {0: 1, 1: 1}, "each at least a commit"
+    uneven = replace(start, shards={0: start.shards[0], 1: replace(start.shards[1], commit=95)})
+    assert planner.latest(uneven, 20).commits() == {0: 16, 1: 99}
+    assert planner.latest(uneven, 105).commits() == {0: 100, 1: 100}
+
+
 def test_latest_begins_at_the_end(server: FakeServer) -> None:
     """A stream without startingOffsets reads only what comes next, as Spark's Kafka source does."""
     planner = Planner(options(), server)
     start = planner.initial()
     server.put("streams/d", [row(3, 1, 4)])
     assert values(planner.tasks(start, planner.latest(start))) == ["bella/0/4", "bella/0/5"]
+    assert planner.latest(start, until={0: 1}) == start, "a position never goes back"
+
+
+def test_the_first_batch_runs_again_with_what_it_had(server: FakeServer) -> None:
+    """Spark asks for the query's beginning once more each time that it runs the first batch, and keeps only its end."""
+    planner = Planner(options(), server)
+    start = planner.initial()
+    server.put("streams/d", [row(3, 1, 4)])
+    end = planner.latest(start)
+    server.put("streams/e", [row(4, 1, 6)])
+    later = Planner(options(), server).initial()
+    assert later.commits() == {0: 5}
+    assert values(planner.tasks(later, end)) == ["bella/0/4", "bella/0/5"]
+
+
+def test_where_the_first_batch_began_does_not_move(server: FakeServer) -> None:
+    """Neither the offsets that were asked for, nor from which commit on records that expire are lost."""
+    planner = Planner(options(topics=("anna",), starting={"anna": {0: 5}}), server)
+    end = planner.latest(planner.initial())
+    later = Planner(options(topics=("anna",), starting={"anna": {0: 7}}), server).initial()
+    assert values(planner.tasks(later, end)) == ANNA[3:]
+
+    planner = Planner(options(starting="earliest"), server)
+    start = planner.initial()
+    server.put("streams/d", [start_row(5, 1, 6, "ttl", held=6), row(6, 1, 6)])
+    end = planner.latest(start)
+    with pytest.raises(RecordsLost, match="records below offset 6 are gone"):
+        values(planner.tasks(planner.initial(), end))
+
+
+def test_no_starting_offsets_means_all_records(server: FakeServer) -> None:
+    """`{}` names no partition, and those that are not named begin at their first record."""
+    planner = Planner(options(starting={}), server)
+    start = planner.initial()
+    assert sorted(values(planner.tasks(start, planner.latest(start)))) == ANNA + BELLA + CLARA
+
+
+def test_a_query_does_not_go_on_with_other_topics(server: FakeServer) -> None:
+    """Its position does not say what was read of them. The order in which they are named is nothing."""
+    position = Planner(options(topics=("anna", "bella")), server).initial()
+    for other in (options(topics=("anna",)), options(topic_pattern="a.*"), options()):
+        planner = Planner(other, server)
+        with pytest.raises(InvalidValue, match="options topics, topicPattern: the query began with others"):
+            planner.latest(position)
+        with pytest.raises(InvalidValue, match="begin with a new checkpoint"):
+            planner.tasks(position, position)
+        old = replace(position, topics="")
+        assert planner.latest(old).topics == other.chosen, "positions of older versions do not say it"
+    assert Planner(options(topics=("bella", "anna")), server).latest(position) == position
 
 
 def test_offsets_of_a_stream_stay_in_its_position(server: FakeServer) -> None:
@@ -260,7 +340,9 @@ def test_expired_before_it_was_read(server: FakeServer) -> None:
     lenient = Planner(options(starting="earliest", fail_on_data_loss=False), server)
     assert "bella/0/6" in values(lenient.tasks(start, end))
     again = Planner(options(starting="earliest"), server)
-    assert "bella/0/6" in values(again.tasks(again.initial(), end)), "what had expired before a query began is no loss"
+    begin = again.initial()
+    found = values(again.tasks(begin, again.latest(begin)))
+    assert "bella/0/6" in found, "what had expired before a query began is no loss"
 
 
 @pytest.mark.parametrize(
@@ -311,22 +393,14 @@ def test_a_query_goes_on_over_a_deletion(server: FakeServer) -> None:
     assert sorted(found) == sorted(["anna/0/7", "anna/0/8", "anna/0/9", *BELLA, *CLARA])
 
 
-def test_commits_expired_as_a_whole(server: FakeServer) -> None:
-    """A log that begins behind the position has lost what lay between."""
-    planner = Planner(options(starting="earliest"), server)
-    start = planner.initial()
-    server.begin = 2
-    with pytest.raises(RecordsLost, match="commits 0 to 1 have expired"):
-        planner.tasks(start, start)
-
-
 def test_a_restored_log_is_noticed(server: FakeServer) -> None:
     """Another writer epoch in the place of the one that was read: rolled back, whatever failOnDataLoss says."""
     planner = Planner(options(fail_on_data_loss=False), server)
     start = planner.initial()
     server.epochs = (EpochRange(1, EPOCH, 0, 2), EpochRange(2, b"f" * 16, 2, None))
-    with pytest.raises(RecordsLost, match=r"was rolled back.*begin with a new checkpoint"):
-        planner.latest(start)
+    for ask in (lambda: planner.latest(start), lambda: planner.tasks(start, start)):
+        with pytest.raises(RecordsLost, match=r"was rolled back.*begin with a new checkpoint"):
+            ask()
     server.epochs = (EpochRange(1, EPOCH, 0, 3), EpochRange(2, b"f" * 16, 3, None))
     assert planner.latest(start).commits() == start.commits(), "a restarted server is no other log"
 
@@ -384,3 +458,24 @@ def test_a_cut_limits_no_micro_batch(server: FakeServer) -> None:
     server.cuts = ((0, 0, 4, 3, 0),)
     start = planner.initial()
     assert planner.latest(start, max_records=2).commits() == {0: 3}
+
+
+def test_what_is_written_anew_below_the_starting_offset_is_read(server: FakeServer) -> None:
+    """Where the partition was cut since the query began; also by the micro-batches that begin behind the cut."""
+    planner = Planner(options(topics=("anna",), starting={"anna": {0: 8}}), server)
+    start = planner.initial()
+    server.cuts = ((0, 0, 4, 3, 0),)
+    server.put("streams/d", [row(4, 0, 4, count=1)])
+    middle = planner.latest(start)
+    assert values(planner.tasks(start, middle)) == ["anna/0/4"]
+    server.put("streams/e", [row(5, 0, 5, count=1)])
+    assert values(planner.tasks(middle, planner.latest(middle, 10))) == ["anna/0/5"]
+
+
+def test_a_cut_of_before_the_query_does_not_move_where_it_starts(server: FakeServer) -> None:
+    """The offset was given of the log as it is."""
+    server.cuts = ((0, 0, 4, 3, 0),)
+    server.put("streams/d", [row(4, 0, 4), row(5, 0, 6)])
+    planner = Planner(options(topics=("anna",), starting={"anna": {0: 6}}), server)
+    start = planner.initial()
+    assert values(planner.tasks(start, planner.latest(start))) == ["anna/0/6", "anna/0/7"]

@@ -12,6 +12,7 @@ a log (rows go to a cluster by the Kafka protocol) and never starts Spark; Spark
     client.py     questions to the stream's server: plan, topics
     position.py   the streaming offset: a position in each shard's log
     planner.py    positions → tasks
+    limiting.py   how far a micro-batch with `maxOffsetsPerTrigger` goes
     reading.py    a task → Arrow record batches
     decode.py     Kafka record batches → one Arrow record batch, by the loops in kernels.py
     source.py     the shell that Spark calls

@@ -6,10 +6,12 @@ them. An unknown option is refused, so that a misspelt one does not silently kee
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Annotated, Literal
 
 from annotated_types import Ge
@@ -82,6 +84,12 @@ class Options:
             push_filters=values.flag("pushFilters", False),
             check_crcs=values.flag("checkCrcs", True),
         )
+
+    @property
+    def chosen(self) -> str:
+        """Digest of what says which topics are read."""
+        topics = None if self.topics is None else sorted(set(self.topics))
+        return sha256(json.dumps([topics, self.topic_pattern]).encode()).hexdigest()[:16]
 
 
 def _topics(values: Values) -> tuple[str, ...] | None:

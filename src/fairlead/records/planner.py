@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
-from fairlead.model.errors import InvalidValue, Missing, UnknownTopic
+from fairlead.model.errors import InvalidValue, UnknownTopic
 from fairlead.records.choosing import Chooser
 from fairlead.records.client import RecordsClient, ShardPlan, StreamPlan, TopicPlan
+from fairlead.records.limiting import backlog_of, ends_of
 from fairlead.records.options import LATEST, OFFSET_EARLIEST, OFFSET_LATEST, Options, PerPartition
 from fairlead.records.position import Offsets, RecordsPosition, ShardPosition
 from fairlead.records.reading import report_loss
 from fairlead.records.task import Choice, RecordsLost, Task
-from fairlead.storage.interface import Storage
 from fairlead.storage.local import ReadOnlyLocalStorage
-from fairlead.streamlog.objects.format import read_columns
-from fairlead.streamlog.values import LogObject
 
 TASK_BYTES = 32 * 1024 * 1024
 """A shard gets one more task for this many bytes."""
@@ -61,7 +57,7 @@ class Planner:
             raise InvalidValue("option startingOffsets = latest: there is nothing behind it for a batch")
         plan = self.client.objects({}, {})
         self._check_topics()
-        starting = self._starting_offsets(loss_counts=True)
+        starting = self._starting_offsets()
         ending = {} if isinstance(self.options.ending, str) else self._resolve(self.options.ending, "endingOffsets")
         everything = {shard.shard: ShardPosition(0, "", _NOTHING_IS_LOST) for shard in plan.shards}
         ends = {shard.shard: shard.end for shard in plan.shards}
@@ -71,10 +67,10 @@ class Planner:
         """Where a new streaming query begins. Raises: as `batch`."""
         plan = self.client.ends()
         self._check_topics()
-        starting = self._starting_offsets(loss_counts=False)
-        from_end = self.options.starting in {None, LATEST} if not starting and not self._by_time else False
+        starting = self._starting_offsets()
+        from_end = self.options.starting in (None, LATEST) and self.options.starting_time_ms is None
         shards = {s.shard: _position(s, s.end if from_end else s.begin, s.end) for s in plan.shards}
-        return RecordsPosition(plan.stream, shards, starting)
+        return RecordsPosition(plan.stream, shards, starting, self.options.chosen)
 
     def ends(self) -> dict[int, int]:
         """Where each shard ends now."""
@@ -84,37 +80,40 @@ class Planner:
         self, start: RecordsPosition, max_records: int | None = None, until: Mapping[int, int] | None = None
     ) -> RecordsPosition:
         """The end of the log now (or `until`), or an earlier place, so that at most `max_records` more are read (but at
-        least one commit)."""
+        least one commit). It never lies before `start`."""
         plan = self._checked(self.client.ends(), start)
-        ends = {
-            s.shard: _position(s, min(s.end, (until or {}).get(s.shard, s.end)), start.shards[s.shard].began)
-            for s in plan.shards
-        }
-        end = replace(start, shards=ends)
-        return end if max_records is None else self._cut(start, end, max_records)
+        ends: dict[int, ShardPosition] = {}
+        for shard in plan.shards:
+            known = start.shards[shard.shard]
+            commit = max(min(shard.end, (until or {}).get(shard.shard, shard.end)), known.commit)
+            ends[shard.shard] = _position(shard, commit, known.began)
+        end = replace(start, shards=ends, topics=self.options.chosen)
+        if max_records is None and not start.starting:
+            return end
+        plan = self.client.objects(start.commits(), end.commits())
+        end = replace(end, starting=_lowered(start, plan.shards))
+        return end if max_records is None else self._limited(plan, start, end, max_records)
 
     def tasks(self, start: RecordsPosition, end: RecordsPosition) -> list[Task]:
-        """Tasks for the commits between two positions.
+        """Tasks for the commits between two positions. Where the query began, `end` says.
 
         Raises:
-            RecordsLost: records in between have expired, or the log was rolled back.
-            InvalidValue: the stream at the path is not the checkpoint's.
+            RecordsLost: the log was rolled back.
+            InvalidValue: the stream at the path is not the checkpoint's, or other topics are chosen.
         """
-        plan = self._checked(self.client.objects(start.commits(), end.commits()), start)
-        return self._tasks(plan, start.shards, end.commits(), _Limits(start.starting, {}), Pushed())
+        since = {shard: _since(start.shards[shard], position) for shard, position in end.shards.items()}
+        first = {shard: position.commit for shard, position in since.items()}
+        plan = self._checked(self.client.objects(first, end.commits()), end)
+        return self._tasks(plan, since, end.commits(), _Limits(end.starting, {}), Pushed())
 
-    @property
-    def _by_time(self) -> bool:
-        return self.options.starting_time_ms is not None
-
-    def _starting_offsets(self, *, loss_counts: bool) -> Offsets:
+    def _starting_offsets(self) -> Offsets:
         """The offsets at which partitions begin, if the options name any."""
         if self.options.starting_time_ms is not None:
             found = self.client.offsets_at(self.options.topics, self.options.starting_time_ms)
             return {place: dict(enumerate(offsets)) for place, offsets in found.items()}
         if self.options.starting is None or isinstance(self.options.starting, str):
             return {}
-        return self._resolve(self.options.starting, "startingOffsets", loss_counts)
+        return self._resolve(self.options.starting, "startingOffsets", loss_counts=True)
 
     def _resolve(self, bound: PerPartition, option: str, loss_counts: bool = False) -> Offsets:
         """The offsets that a JSON of offsets means now."""
@@ -150,39 +149,38 @@ class Planner:
             if missing:
                 raise UnknownTopic(f"topic {', '.join(missing)} does not exist in {self.options.path}")
 
-    def _checked(self, plan: StreamPlan, start: RecordsPosition) -> StreamPlan:
-        """The plan, once it proves to be of the log that `start` was in."""
-        if plan.stream != start.stream:
+    def _checked(self, plan: StreamPlan, known: RecordsPosition) -> StreamPlan:
+        """The plan, once it proves to be of the log that the known position was in."""
+        if plan.stream != known.stream:
             raise InvalidValue(
                 f"the checkpoint is of another stream that was at {plan.path} before; begin with a new checkpoint"
             )
+        if known.topics not in {"", self.options.chosen}:
+            raise InvalidValue(
+                "options topics, topicPattern: the query began with others, and its position does not say where topics "
+                "begin that are chosen later; give those, or begin with a new checkpoint"
+            )
         for shard in plan.shards:
-            self._check_shard(plan, shard, start.shards[shard.shard])
+            position = known.shards[shard.shard]
+            if not shard.knows(position.epoch, position.commit):
+                raise RecordsLost(
+                    f"{plan.path} was rolled back: its log does not know commit {position.commit - 1} as it was read "
+                    "before; begin with a new checkpoint"
+                )
         return plan
 
-    def _check_shard(self, plan: StreamPlan, shard: ShardPlan, start: ShardPosition) -> None:
-        if not shard.knows(start.epoch, start.commit):
-            raise RecordsLost(
-                f"{plan.path} was rolled back: its log does not know commit {start.commit - 1} as it was read before; "
-                "begin with a new checkpoint"
-            )
-        if shard.begin > start.commit:
-            report_loss(
-                f"{plan.path}: commits {start.commit} to {shard.begin - 1} have expired before they were read",
-                self.options.fail_on_data_loss,
-            )
-
-    def _cut(self, start: RecordsPosition, end: RecordsPosition, max_records: int) -> RecordsPosition:
-        plan = self.client.objects(start.commits(), end.commits())
-        shards = dict(end.shards)
+    def _limited(
+        self, plan: StreamPlan, start: RecordsPosition, end: RecordsPosition, max_records: int
+    ) -> RecordsPosition:
+        files, topics = ReadOnlyLocalStorage(Path(plan.root)), self._topics_of(Pushed())
+        waiting = {}
         for shard in plan.shards:
-            first, until = start.shards[shard.shard].commit, shards[shard.shard].commit
-            topics = _in_shard(self._topics_of(Pushed()), shard.shard)
-            choice = Choice(shard.shard, first, until, topics, self.options.topic_pattern, cuts=shard.cuts)
-            chooser = Chooser(choice, self.client)
-            commit, counted = _count(ReadOnlyLocalStorage(Path(plan.root)), shard.objects, chooser, max_records)
-            shards[shard.shard] = _position(shard, commit, start.shards[shard.shard].began)
-            max_records = max(max_records - counted, 0)
+            first, until = start.shards[shard.shard].commit, end.shards[shard.shard].commit
+            known = _in_shard(topics, shard.shard)
+            choice = Choice(shard.shard, first, until, known, self.options.topic_pattern, cuts=shard.cuts)
+            waiting[shard.shard] = backlog_of(files, shard.objects, Chooser(choice, self.client), max_records)
+        ends = ends_of(waiting, max_records)
+        shards = {s.shard: _position(s, ends[s.shard], end.shards[s.shard].began) for s in plan.shards}
         return replace(end, shards=shards)
 
     def _topics_of(self, pushed: Pushed) -> list[TopicPlan] | None:
@@ -239,6 +237,26 @@ def _position(shard: ShardPlan, commit: int, began: int) -> ShardPosition:
     return ShardPosition(commit, shard.epoch_id(commit), began)
 
 
+def _since(start: ShardPosition, end: ShardPosition) -> ShardPosition:
+    """Where a micro-batch begins. Spark keeps where the first one ends, but not where it began: when it runs, and runs
+    again after a restart, Spark asks anew for the query's beginning, which is a later one by then. It shows by another
+    `began`, and what `end` has kept of the true beginning counts."""
+    commit = start.commit if start.began == end.began else min(start.commit, end.began)
+    return replace(start, commit=commit, began=end.began)
+
+
+def _lowered(start: RecordsPosition, shards: Iterable[ShardPlan]) -> Offsets:
+    """The offsets at which partitions begin, not above where these were cut since the query began: the records that
+    stand there now are not those that it was told to leave out."""
+    starting = {topic: dict(offsets) for topic, offsets in start.starting.items()}
+    for shard in shards:
+        for number, partition, offset, commit, _ in shard.cuts:
+            offsets = starting.get((shard.shard, number), {})
+            if partition in offsets and commit >= start.shards[shard.shard].began:
+                offsets[partition] = min(offset, offsets[partition])
+    return starting
+
+
 def _in_shard(topics: Sequence[TopicPlan] | None, shard: int) -> dict[int, str] | None:
     return None if topics is None else {topic.number: topic.name for topic in topics if topic.shard == shard}
 
@@ -257,43 +275,3 @@ def _above(low: dict[tuple[int, int], int], deleted: Iterable[tuple[int, int, in
     for number, partition, offset in deleted:
         low[number, partition] = max(offset, low.get((number, partition), 0))
     return low
-
-
-def _runs(objects: Sequence[LogObject]) -> Iterator[list[LogObject]]:
-    """Groups of objects, in order; objects that share commits are in one group."""
-    run: list[LogObject] = []
-    for found in sorted(objects, key=lambda each: each.first):
-        if run and found.first >= max(each.end for each in run):
-            yield run
-            run = []
-        run.append(found)
-    if run:
-        yield run
-
-
-def _count(files: Storage, objects: Sequence[LogObject], chooser: Chooser, max_records: int) -> tuple[int, int]:
-    """The commit before which at most `max_records` lie (but at least one commit), and their number."""
-    counted = 0
-    for run in _runs(objects):
-        commits, records = _records_of(files, [found.name for found in run], chooser)
-        for commit, count in zip(commits, records, strict=True):
-            if counted + count > max_records and commit > chooser.choice.first:
-                return commit, counted
-            counted += count
-    return chooser.choice.end, counted
-
-
-def _records_of(files: Storage, names: Sequence[str], chooser: Chooser) -> tuple[list[int], list[int]]:
-    """The commits that hold chosen records, in order, and how many each holds."""
-    commits, records = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for name in names:
-        try:
-            columns = read_columns(files, name)
-        except Missing:  # merged since; the limit is soft, and the task finds its records
-            continue
-        places = chooser.batches(columns)
-        commits.append(columns.commit[places])
-        records.append(columns.records[places].astype(np.int64))
-    distinct, place = np.unique(np.concatenate(commits), return_inverse=True)
-    counts = np.bincount(place, weights=np.concatenate(records), minlength=len(distinct))
-    return distinct.tolist(), counts.astype(np.int64).tolist()

@@ -3,18 +3,20 @@
 Its size does not grow with topics. Spark keeps it as JSON in its checkpoint:
 
     {"version": 1, "stream": "<id>", "shards": {"0": {"commit": 812, "epoch": "<id>", "began": 500}},
-     "starting": {"0/16": {"0": 23}}}
+     "starting": {"0/16": {"0": 23}}, "topics": "<digest>"}
 
 `epoch` is the random id of the writer epoch in which commit - 1 lies: a log without that epoch was rolled back
 (restored from a copy). `began` is the log's end when the query first started: records expired before that are no loss.
 `starting` holds the offsets at which the query was told to begin, by shard/topic number and partition, since a position
-in the log cannot express them; it is empty if no such offsets were given.
+in the log cannot express them; it is empty if no such offsets were given. Where a partition was cut since, that counts
+if it is lower. `topics` is a digest of the options that choose topics, since a position does not say where topics begin
+that are chosen later; it may be missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
 from fairlead.model.errors import InvalidValue
@@ -50,7 +52,9 @@ class RecordsPosition:
 
     stream: str
     shards: Mapping[int, ShardPosition]
-    starting: Offsets = field(default_factory=dict)
+    starting: Offsets
+    topics: str = ""
+    """`Options.chosen` of the query; empty: it is not known."""
 
     def commits(self) -> dict[int, int]:
         """The commit of each shard."""
@@ -61,7 +65,7 @@ class RecordsPosition:
         return _FORM.to_plain(replace(self, shards=dict(sorted(self.shards.items()))))
 
 
-_FORM: Final = JsonForm(RecordsPosition, head={"version": VERSION}, whole=True)
+_FORM: Final = JsonForm(RecordsPosition, head={"version": VERSION})
 
 
 def from_json(found: Mapping[str, Any]) -> RecordsPosition:
