@@ -63,7 +63,7 @@ class Copied:
 
 @cache
 def _matches(expression: str, name: str) -> bool:
-    return whole_matches(expression, [name])[0].as_py() is True
+    return whole_matches(expression, [name]) == [True]
 
 
 def configs_for(source: Mapping[str, Setting], copied: Copied) -> dict[str, str]:

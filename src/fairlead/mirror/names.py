@@ -72,8 +72,8 @@ class ChosenGroups:
         names = sorted(groups)
         if not names:
             return []
-        wanted = whole_matches(self.include, names).to_pylist()
-        unwanted = whole_matches(self.exclude, names).to_pylist() if self.exclude else [False] * len(names)
+        wanted = whole_matches(self.include, names)
+        unwanted = whole_matches(self.exclude, names) if self.exclude else [False] * len(names)
         return [name for name, yes, no in zip(names, wanted, unwanted, strict=True) if yes and not no]
 
 
@@ -121,7 +121,7 @@ def check_expression(expression: str, what: str) -> None:
 def _matching(expression: str | None, names: Sequence[str]) -> set[str]:
     if expression is None or not names:
         return set()
-    return {name for name, match in zip(names, whole_matches(expression, names).to_pylist(), strict=True) if match}
+    return {name for name, match in zip(names, whole_matches(expression, names), strict=True) if match}
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ def kept_of(cursors: str, groups: Sequence[str]) -> list[str]:
     """Those of some groups whose commits are kept."""
     if cursors in {"all", "none"}:
         return list(groups) if cursors == "all" else []
-    return [group for group, kept in zip(groups, whole_matches(cursors, groups).to_pylist(), strict=True) if kept]
+    return [group for group, kept in zip(groups, whole_matches(cursors, groups), strict=True) if kept]
 
 
 async def put_cursors(

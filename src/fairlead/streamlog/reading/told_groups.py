@@ -32,7 +32,7 @@ def told(storage: Storage, rows: LocatedRows, places: NDArray[np.intp], groups: 
     if groups == NONE or not is_cursor.any():
         return np.compress(kept, places)
     names = [_group_of(row) for row in load(storage, rows.take(places[is_cursor])).rows()]
-    kept[is_cursor] = whole_matches(groups, names).to_pylist()
+    kept[is_cursor] = whole_matches(groups, names)
     return np.compress(kept, places)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import Final
 
 import pyarrow as pa
@@ -39,15 +40,15 @@ def _matching(stream: Stream, expression: str) -> list[str]:
     Raises:
         InvalidValue: the expression is wrong, or matches nothing.
     """
-    names = pa.array(list(stream.topic_names()), pa.string())
+    names = list(stream.topic_names())
     try:
-        found = names.filter(whole_matches(expression, names))
+        found = list(compress(names, whole_matches(expression, names)))
     except pa.ArrowInvalid as error:
         raise InvalidValue(f"-topic {expression!r} is neither a name nor a regular expression: {error}") from error
     if not found:
         raise InvalidValue(f"-topic {expression!r} matches no topic of {stream.path}")
     _check_count(len(found))
-    return sorted(found.to_pylist())
+    return sorted(found)
 
 
 def owned_at(stream: Stream, place: str) -> list[str]:
