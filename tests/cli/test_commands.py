@@ -447,8 +447,8 @@ def test_bytes_that_are_no_text_are_refused_where_text_is_meant(fairlead: Comman
     fairlead.refused(line, "'\\udcff': is no UTF-8 text")
 
 
-@pytest.mark.parametrize("file", [".", "/"])
+@pytest.mark.parametrize("file", [".", "/", "/dev/null", "/tmp"])
 def test_a_ready_file_needs_a_name(empty: CommandLine, tmp_path: Path, file: str) -> None:
-    """Said before the cluster is up."""
+    """Said before the cluster is up. What is there and no file is not replaced."""
     empty.refused(f"server --name x --data {tmp_path}/x --ready-file {file}", f"--ready-file {file}: name a file")
     assert not (tmp_path / "x").exists()

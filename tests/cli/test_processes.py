@@ -130,6 +130,53 @@ def test_the_ready_file_is_whole_and_the_server_answers_by_then(running: Site, t
     assert httpx.get(f"{ready['http']}/health").json()["status"] == "ok"
 
 
+def test_a_ready_file_goes_with_its_server(running: Site, tmp_path: Path) -> None:
+    """One of an earlier start says that a server answers which does not yet, or never: so a server that cannot begin
+    takes it away too."""
+    ready = tmp_path / "sanfrancisco.ready"
+    assert ready.exists()
+    running.stop()
+    assert not ready.exists()
+    ready.write_text("{}")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        more = ["--kafka", address, "--http", "127.0.0.1:0", "--ready-file", str(ready)]
+        assert "the port is in use" in refused(server("sanfrancisco", running.data, *more))
+    assert not ready.exists()
+
+
+OPENING = """
+import asyncio
+from fairlead.cli.main import main
+from fairlead.cluster.cluster import Cluster
+
+async def opening(*_, **__):
+    print("opening", flush=True)
+    await asyncio.Event().wait()
+
+Cluster.open = opening
+main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_server_that_is_still_starting(tmp_path: Path, number: signal.Signals) -> None:
+    """It was heard once all streams were open, and then the server said that it was up."""
+    ready = tmp_path / "ready"
+    arguments = [*server("lisbon", tmp_path / "d"), "--ready-file", str(ready)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", OPENING, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "opening\n"
+    process.send_signal(number)
+    out, errors = process.communicate(timeout=60)
+    assert (process.returncode, ready.exists()) == (128 + number, False)
+    assert "without a replicator" not in out
+    assert "stopped while it started" in out + errors
+    assert "Traceback" not in errors
+
+
 def test_what_was_made_is_there_after_kill_9(running: Site) -> None:
     """Streams, settings, listeners; at the same addresses."""
     httpx.post(f"{running.url}/rest/stream/create", data={"path": "/ships", "ttl": 5}).raise_for_status()

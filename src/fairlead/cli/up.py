@@ -116,6 +116,7 @@ class _Given:
             from fairlead.server.assembly import serve
 
         options = self._options()
+        self._forget_ready()
         how = options.settings.log_level, options.settings.log_format
         configure_logs(*how)
         with (
@@ -131,8 +132,9 @@ class _Given:
         advertise = None if self.advertise is None else parse_address(self.advertise, "--advertise")
         if advertise is not None and advertise.port == 0:
             raise InvalidValue(f"--advertise {self.advertise!r}: clients cannot connect to port 0")
-        if self.ready_file is not None and not self.ready_file.name:
-            raise InvalidValue(f"--ready-file {self.ready_file}: name a file")
+        ready = self.ready_file
+        if ready is not None and (not ready.name or (ready.exists() and not ready.is_file())):
+            raise InvalidValue(f"--ready-file {ready}: name a file")
         return ServerOptions(self.name, self.data, self._settings(), advertise, self.insecure)
 
     def _settings(self) -> Settings:
@@ -144,16 +146,30 @@ class _Given:
         @asynccontextmanager
         async def companion(server: Server) -> AsyncIterator[None]:
             if not replicate:
-                self._announce(server, f"server of cluster {self.name}, without a replicator", settings)
-                yield
+                with self._announced(server, f"server of cluster {self.name}, without a replicator", settings):
+                    yield
                 return
             known = KnownCluster(self.name, tuple(server.cluster.urls), (server.kafka,))
             with _entered(known, settings):
                 async with replicating(server, self.data, self.settings):
-                    self._announce(server, f"cluster {self.name} is up", settings, _FIRST_STEPS)
-                    yield
+                    with self._announced(server, f"cluster {self.name} is up", settings, _FIRST_STEPS):
+                        yield
 
         return companion
+
+    @contextmanager
+    def _announced(self, server: Server, what: str, settings: Settings, more: str = "") -> Iterator[None]:
+        self._announce(server, what, settings, more)
+        try:
+            yield
+        finally:
+            self._forget_ready()
+
+    def _forget_ready(self) -> None:
+        """Take the ready file away: of an earlier start, which was killed perhaps, or of this one when it ends."""
+        if self.ready_file is not None:
+            with _ready_file(self.ready_file):
+                self.ready_file.unlink(missing_ok=True)
 
     def _announce(self, server: Server, what: str, settings: Settings, more: str = "") -> None:
         """Say that it answers: for people on standard output, for programs in the ready file and in a log of JSON."""
@@ -200,9 +216,15 @@ def _errors_in_the_log(settings: Settings) -> Iterator[None]:
 def _write_ready(file: Path, ready: Mapping[str, object]) -> None:
     """Write the whole file at once, for programs that wait for it."""
     fresh = file.with_name(file.name + ".new")
-    try:
+    with _ready_file(file):
         fresh.write_text(json.dumps(ready))
         fresh.replace(file)
+
+
+@contextmanager
+def _ready_file(file: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise BadRequest(f"--ready-file {file}: {error.strerror}") from error
 

@@ -120,7 +120,8 @@ Companion = Callable[[Server], AbstractAsyncContextManager[None]]
 
 
 async def serve(options: ServerOptions, companion: Companion) -> None:
-    """Run a server until SIGINT or SIGTERM, then stop cleanly.
+    """Run a server until SIGINT or SIGTERM, then stop cleanly. While it starts, which takes long with many streams,
+    they end it at once, as a crash may: it has promised nobody anything yet.
 
     Raises:
         BadRequest: name, address or port will not do, or the directory is another cluster's.
@@ -130,13 +131,22 @@ async def serve(options: ServerOptions, companion: Companion) -> None:
     options = replace(options, settings=leave_room(options.settings))
     sys.setswitchinterval(_SWITCH_SECONDS)
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    _on_signals(_end_at_once)
     async with AsyncExitStack() as started:
         server = await start(options, started)
+        _on_signals(lambda _: stop.set())
         async with companion(server):
             await stop.wait()
+
+
+def _on_signals(do: Callable[[int], None]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, do, number)
+
+
+def _end_at_once(number: int) -> None:
+    _log.info("stopped while it started")
+    os._exit(128 + number)
 
 
 async def start(options: ServerOptions, started: AsyncExitStack) -> Server:
