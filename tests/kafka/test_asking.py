@@ -11,14 +11,17 @@ from fairlead.kafka import LATEST, Acl, OffsetAndEpoch, TopicPartition
 from fairlead.kafka.connecting.versions import (
     CREATE_ACLS,
     DESCRIBE_ACLS,
+    DESCRIBE_PRODUCERS,
     FIND_COORDINATOR,
     LIST_GROUPS,
+    LIST_OFFSETS,
     OFFSET_COMMIT,
     OFFSET_FETCH,
+    OFFSET_FOR_LEADER_EPOCH,
 )
 from fairlead.model.errors import BadRequest, NotAllowed, TryAgain, UnknownPartition, UnknownTopic, Unreachable
 from tests.kafka.client import opened
-from tests.kafka.fake_broker import FakeBroker, fake_broker
+from tests.kafka.fake_broker import FakeBroker, fake_broker, throttled
 
 PLACE = TopicPartition("t", 0)
 
@@ -129,6 +132,28 @@ async def test_where_partitions_end_is_told_of_all_whose_leaders_answer() -> Non
             assert isinstance(found[places[2]], Unreachable)
             with pytest.raises(UnknownPartition):
                 await cluster.offsets(places, LATEST)
+
+
+@pytest.mark.parametrize("error", [ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id])
+async def test_a_leader_that_has_not_heard_of_its_partition_yet_is_asked_again(error: ErrorCode) -> None:
+    """Metadata has just named the partition: a broker that has only just begun hears of its own a moment later."""
+
+    def of_leader(code: ErrorCode, **fields: Any) -> dict[str, Any]:
+        return {"partition_index": 0, "partition": 0, "error_code": code, "active_producers": []} | fields
+
+    def answer(part: dict[str, Any]) -> Any:
+        return lambda _: {"topics": [{"name": "t", "topic": "t", "partitions": [part]}]} | throttled(0)
+
+    active = {"producer_id": 7, "producer_epoch": 0, "last_sequence": 4, "coordinator_epoch": 0}
+    known = {"offset": 9, "leader_epoch": 2, "end_offset": 8, "active_producers": [active]}
+    async with fake_broker() as broker:
+        broker.add_topic("t")
+        for api in (LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, DESCRIBE_PRODUCERS):
+            broker.next(api, answer(of_leader(error)), answer(of_leader(ErrorCode.none, **known)))
+        async with opened(broker.bootstrap) as cluster:
+            assert await cluster.offsets([PLACE], LATEST) == {PLACE: OffsetAndEpoch(9, 2)}
+            assert await cluster.end_of_epoch(PLACE, 2) == (2, 8)
+            assert await cluster.last_sequences(7, [PLACE]) == {PLACE: 4}
 
 
 async def test_a_group_whose_coordinator_is_away_holds_up_no_other() -> None:

@@ -104,6 +104,12 @@ def _one_line(message: str) -> str:
     return " ".join(message.split())[:500]
 
 
+def leader_error(number: int, what: str, message: str | None = None) -> FairleadError:
+    """The same from a leader, as metadata names it: what it does not know it is about to hear of, or leads no more."""
+    error = error_of(number, what, message)
+    return TryAgain(str(error)) if number in (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID) else error
+
+
 def check(number: int, what: str, message: str | None = None) -> None:
     """Raises: the error for the code, unless it is none."""
     if number != NONE:

@@ -10,7 +10,7 @@ from fairlead.kafka.asking.metadata import Metadata
 from fairlead.kafka.asking.retrying import again
 from fairlead.kafka.connecting.brokers import Brokers
 from fairlead.kafka.connecting.versions import LIST_OFFSETS
-from fairlead.kafka.errors import PASSING, error_of
+from fairlead.kafka.errors import PASSING, leader_error
 from fairlead.kafka.values import EARLIEST, LATEST, OffsetAndEpoch, TopicPartition
 from fairlead.model.errors import FairleadError, TryAgain
 from fairlead.protocol.fetch import READ_COMMITTED
@@ -103,7 +103,7 @@ class Offsets:
             for each in topic.partitions:
                 place = TopicPartition(topic.name, each.partition_index)
                 if each.error_code:
-                    question.failed[place] = error_of(each.error_code, str(place))
+                    question.failed[place] = leader_error(each.error_code, str(place))
                 elif place in asked:
                     question.found[place] = OffsetAndEpoch(each.offset, getattr(each, "leader_epoch", -1))
         for place in sorted(asked - question.found.keys() - question.failed.keys()):
