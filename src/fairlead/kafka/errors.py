@@ -83,7 +83,12 @@ def name_of(number: int) -> str:
 def may_pass(number: int) -> bool:
     """Whether Kafka says that the same call may work later. A code that nobody here knows may, too."""
     code = _code(number)
-    return code is None or code.retriable or code is Code.unknown_server_error
+    return is_unexplained(number) or (code is not None and code.retriable)
+
+
+def is_unexplained(number: int) -> bool:
+    """Whether a broker failed and cannot say why, or says it by a code that nobody here knows."""
+    return _code(number) in (None, Code.unknown_server_error)
 
 
 def kind_of(number: int) -> type[FairleadError]:

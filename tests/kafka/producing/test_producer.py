@@ -272,6 +272,26 @@ async def test_damage_on_the_way_is_sent_again_and_damage_from_before_is_refused
         assert await producer.send("t", 0, batch(b"2")) == 1
 
 
+async def test_a_batch_at_which_the_broker_fails_each_time_is_refused_in_the_end() -> None:
+    """A fault of its program, which it meets each time, would hold up all that is behind it for ever; one that passes
+    costs nothing."""
+    failing = refusing(ErrorCode.unknown_server_error)
+
+    def failing_at_the_second(request: Any) -> Any:
+        (head,) = (read_header(bytes(each.records)) for each in request.topic_data[0].partition_data)
+        return failing(request) if head.base_sequence == 1 else None
+
+    async with rig() as (broker, producer):
+        broker.next(PRODUCE, *29 * [failing])
+        assert await producer.send("t", 0, batch(b"0")) == 0
+        broker.next(PRODUCE, *33 * [failing_at_the_second])
+        bad, *rest = await send_all(producer, 4, 1)
+        with pytest.raises(BadRequest, match="UNKNOWN_SERVER_ERROR, 30 times"):
+            await bad
+        assert await asyncio.gather(*rest) == [1, 2, 3]
+        assert values(broker.logs["t"][0]) == [b"0", b"2", b"3", b"4"]
+
+
 async def test_a_leader_that_has_moved_is_found_by_metadata() -> None:
     """What flies to the old one comes down before anything goes to the new one."""
     async with fake_broker(0) as old, fake_broker(1) as new:

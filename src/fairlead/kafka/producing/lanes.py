@@ -21,9 +21,9 @@ from typing import Final, Protocol
 
 from kio.schema.errors import ErrorCode
 
-from fairlead.kafka.errors import error_of, kind_of, may_pass, name_of
+from fairlead.kafka.errors import error_of, is_unexplained, kind_of, may_pass, name_of
 from fairlead.kafka.values import TopicPartition
-from fairlead.model.errors import Aborted, FairleadError, Fenced
+from fairlead.model.errors import Aborted, BadRequest, FairleadError, Fenced, another
 from fairlead.protocol.client_produce import Outcome, Piece
 from fairlead.protocol.wire import ZERO_UUID
 
@@ -38,6 +38,9 @@ _UNKNOWN_PRODUCER: Final = int(ErrorCode.unknown_producer_id)
 _CORRUPT: Final = int(ErrorCode.corrupt_message)
 _CORRUPT_MAX: Final = 3
 """So often may a batch arrive damaged; then it was damaged before it was sent."""
+_UNEXPLAINED_MAX: Final = 30
+"""So often may a broker fail at a batch without a reason, which takes some 25 s with Kafka's pauses. Then it would fail
+for ever: it does so where a batch meets a fault of its program. Java's producer gives up the first time."""
 
 
 class Batch(Protocol):
@@ -76,13 +79,15 @@ class Link(Protocol):
 class Waiting:
     """A batch that was not acknowledged yet."""
 
-    __slots__ = ("attempts", "batch", "done", "sequence")
+    __slots__ = ("attempts", "batch", "done", "sequence", "unexplained")
 
     def __init__(self, batch: Batch, done: asyncio.Future[int | None]) -> None:
         self.batch = batch
         self.done = done
         self.sequence = _UNSENT
         self.attempts = 0
+        self.unexplained = 0
+        """So often did a broker fail at it without a reason."""
 
 
 class Lane:
@@ -172,6 +177,7 @@ class Lane:
             self.flying.remove(waiting)
             _settle(waiting, outcome.base_offset if error == _NONE else None)
             return
+        waiting.unexplained += is_unexplained(error)
         kind = kind_of(error)
         if kind is Fenced:
             raise Fenced(f"{self.place}: {name_of(error)}: another producer goes on with this one's id")
@@ -229,6 +235,8 @@ class Lane:
     def _is_final(self, waiting: Waiting, error: int) -> bool:
         if error == _CORRUPT:
             return waiting.attempts >= _CORRUPT_MAX
+        if is_unexplained(error):
+            return waiting.unexplained >= _UNEXPLAINED_MAX
         if error in (_OUT_OF_ORDER, _UNKNOWN_PRODUCER):
             return self._steady and self._is_forgotten(waiting, error)
         return not may_pass(error)
@@ -249,10 +257,13 @@ class Lane:
         """It will never be taken. Those behind it have sequences that count it: they need others."""
         behind = list(self.flying)[self.flying.index(waiting) + 1 :]
         self.flying.remove(waiting)
+        error = error_of(outcome.error, str(self.place), outcome.message)
+        if is_unexplained(outcome.error):
+            error = BadRequest(f"{error}, {waiting.unexplained} times")
         if not waiting.done.done():
-            waiting.done.set_exception(error_of(outcome.error, str(self.place), outcome.message))
+            waiting.done.set_exception(error)
         if self._steady:
-            self.ended = error_of(outcome.error, str(self.place), outcome.message)
+            self.ended = another(error)
             self.fail(self.ended)
             return
         if waiting.attempts > 1:
