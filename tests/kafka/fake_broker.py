@@ -120,6 +120,8 @@ class FakeBroker:
         self.script: dict[int, deque[Line | None]] = defaultdict(deque)
         self.logs: dict[str, list[Log]] = {}
         self.ids: dict[str, UUID] = {}
+        self.refused: dict[str, ErrorCode] = {}
+        """Topics of which Metadata says nothing else."""
         self.peers: list[FakeBroker] = [self]
         self.leaders: dict[tuple[str, int], int] = {}
         self.transactions = FakeTransactions()
@@ -276,6 +278,8 @@ class FakeBroker:
             for number in range(len(self.logs.get(name, ())))
         ]
         code = ErrorCode.none if there else ErrorCode.unknown_topic_or_partition
+        if name in self.refused:
+            return {"error_code": self.refused[name], "name": name, "topic_id": None, "partitions": []}
         return {"error_code": code, "name": name, "topic_id": self.ids.get(name), "partitions": partitions}
 
     def name_of(self, topic: Any) -> str:

@@ -114,17 +114,22 @@ async def test_acls_of_topics_are_read_and_made() -> None:
 
 
 async def test_where_partitions_end_is_told_of_all_whose_leaders_answer() -> None:
-    """One without a leader, and one whose leader cannot be reached, hold up no others, and each says why it is not
-    known."""
+    """One without a leader, one whose leader cannot be reached, and one that we may not see hold up no others, and each
+    says why it is not known."""
     async with fake_broker(0) as one, fake_broker(1) as other:
         pair(one, other)
         for broker in (one, other):
             broker.add_topic("t", 4)[0].end = 10
             broker.leaders = {("t", 1): -1, ("t", 2): 1}
+            broker.refused["secret"] = ErrorCode.topic_authorization_failed
         other.away = True
         async with opened(one.bootstrap, request_timeout_ms=10**6) as cluster:
             places = [TopicPartition("t", each) for each in range(5)]
-            found = await cluster.told_offsets(places[:4], LATEST, committed=True, seconds=0.05)
+            secret = TopicPartition("secret", 0)
+            found = await cluster.told_offsets([*places[:4], secret], LATEST, committed=True, seconds=0.05)
+            assert isinstance(found[secret], NotAllowed)
+            with pytest.raises(NotAllowed, match="topic secret: TOPIC_AUTHORIZATION_FAILED"):
+                await cluster.topics(["t", "secret"])
             assert found[places[0]] == OffsetAndEpoch(10, -1)
             assert found[places[3]] == OffsetAndEpoch(0, -1)
             assert isinstance(found[places[1]], TryAgain)

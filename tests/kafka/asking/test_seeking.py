@@ -43,6 +43,13 @@ class Away:
             self.failures -= 1
             raise TryAgain("the source is away")
 
+    def refusal(self, name: str) -> int:
+        return 0
+
+
+def unrefused(thing: Thing, code: int) -> None:
+    raise AssertionError(thing, code)
+
 
 @pytest.mark.parametrize("is_wanted_anew", [True, False])
 async def test_what_was_dropped_while_metadata_was_asked_does_not_come_back(is_wanted_anew: bool) -> None:
@@ -57,7 +64,7 @@ async def test_what_was_dropped_while_metadata_was_asked_does_not_come_back(is_w
         if thing.name == "last":
             settled.set()
 
-    seeker: Seeker[Thing] = Seeker(cast(Metadata, metadata), settings_of("127.0.0.1:1"), settle)
+    seeker: Seeker[Thing] = Seeker(cast(Metadata, metadata), settings_of("127.0.0.1:1"), settle, unrefused)
     try:
         async with in_time():
             seeker.seek(Thing("old"), "connection lost")
@@ -92,7 +99,7 @@ async def test_what_fails_to_be_given_back_is_sought_again_unless_another_has_it
             seeker.seek(Thing("new"), "")
             raise TryAgain("no producer id")
 
-    seeker: Seeker[Thing] = Seeker(cast(Metadata, metadata), settings_of("127.0.0.1:1"), settle)
+    seeker: Seeker[Thing] = Seeker(cast(Metadata, metadata), settings_of("127.0.0.1:1"), settle, unrefused)
     try:
         async with in_time():
             seeker.seek(Thing("old"), "")

@@ -249,6 +249,22 @@ async def test_a_topic_that_was_deleted_comes_out() -> None:
         assert "was deleted" in found.detail
 
 
+async def test_a_topic_that_is_not_ours_to_see_comes_out_alone() -> None:
+    """Leaders of all topics are asked for together."""
+    async with rig() as (broker, fetcher):
+        broker.refused["secret"] = ErrorCode.topic_authorization_failed
+        fill(broker.logs["t"][0], b"a")
+        fetcher.assign(TopicPartition("secret", 0), 7)
+        found = await an_error(fetcher)
+        assert (found.place.topic, found.position, found.error) == ("secret", 7, 29)
+        assert found.detail == "TOPIC_AUTHORIZATION_FAILED"
+        fetcher.assign(TopicPartition("secret", 0), 7)
+        fetcher.assign(PLACE, 0)
+        outcomes = [fetched for _ in range(2) for fetched in await fetcher.next()]
+        assert {fetched.place.topic: values_in(fetched) for fetched in outcomes} == {"secret": [], "t": [b"a"]}
+        assert fetcher.down is None
+
+
 async def test_another_topic_of_the_name_is_not_read() -> None:
     """Its offsets mean other records."""
     async with rig() as (broker, fetcher):

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from uuid import UUID
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -24,7 +25,7 @@ from tests.support.waiting import a_quiet_while, until
 
 from fairlead.kafka import Producer, ProduceSettings, TopicPartition
 from fairlead.kafka.connecting.versions import INIT_PRODUCER_ID, METADATA, PRODUCE
-from fairlead.model.errors import BadRequest, BatchTooLarge, Closed, Fenced, InvalidValue
+from fairlead.model.errors import BadRequest, BatchTooLarge, Closed, Fenced, InvalidValue, NotAllowed
 from fairlead.protocol.batch import read_header, records_of
 
 ONE_A_REQUEST = ProduceSettings(request_bytes_max=1)
@@ -305,6 +306,35 @@ async def test_a_leader_that_has_moved_is_found_by_metadata() -> None:
             await asyncio.gather(*[producer.send("t", 0, batch(b"%d" % number)) for number in range(1, 4)])
             assert values(log[0]) == numbers(4)
             assert sequences(new) == [(0, 1), (0, 2), (0, 3)]
+
+
+async def test_a_topic_that_is_not_ours_to_see_fails_alone() -> None:
+    """Leaders of all topics are asked for together. What is sent there later is tried anew: we may be let in."""
+    async with rig() as (broker, producer):
+        broker.add_topic("secret", topic_id=UUID(int=8))
+        broker.refused["secret"] = ErrorCode.topic_authorization_failed
+        broker.refused["ill"] = ErrorCode.unknown_server_error
+        refused, waits = (producer.send(topic, 0, batch(b"0")) for topic in ("secret", "ill"))
+        assert await producer.send("t", 0, batch(b"0")) == 0
+        with pytest.raises(NotAllowed, match="topic secret, partition 0: TOPIC_AUTHORIZATION_FAILED"):
+            await refused
+        await until(lambda: producer.down == "topic ill: UNKNOWN_SERVER_ERROR")
+        assert not waits.done()
+        del broker.refused["secret"]
+        assert await producer.send("secret", 0, batch(b"1")) == 0
+
+
+async def test_a_steady_producer_ends_the_partition_of_a_topic_that_is_not_ours_to_see() -> None:
+    """What came behind the batch that failed would get its numbers."""
+    async with fake_broker() as broker:
+        broker.refused["t"] = ErrorCode.topic_authorization_failed
+        broker.add_topic("t")
+        async with opened(broker.bootstrap) as cluster, producing(cluster.steady_producer(77, {})) as producer:
+            with pytest.raises(NotAllowed):
+                await producer.send("t", 0, batch(b"0"))
+            broker.refused.clear()
+            with pytest.raises(NotAllowed):
+                await producer.send("t", 0, batch(b"1"))
 
 
 async def test_a_topic_that_is_not_there_yet_is_waited_for() -> None:

@@ -347,6 +347,16 @@ async def test_a_topic_that_is_not_there_aborts_the_transaction(protocol: int, p
 
 
 @BOTH
+async def test_a_topic_that_is_not_ours_to_see_aborts_the_transaction(protocol: int) -> None:
+    async with rig(protocol) as (broker, producer):
+        broker.refused["secret"] = ErrorCode.topic_authorization_failed
+        with pytest.raises(NotAllowed, match="topic secret, partition 0"):
+            await producer.send("secret", 0, batch(b"a"))
+        with pytest.raises(Aborted, match="topic secret, partition 0"):
+            await producer.commit()
+
+
+@BOTH
 async def test_a_topic_that_goes_while_its_batches_are_sent_aborts_the_transaction(protocol: int) -> None:
     """The broker says so, and so does metadata from then on."""
     async with rig(protocol) as (broker, producer):

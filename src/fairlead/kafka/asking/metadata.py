@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
 from fairlead.kafka.connecting.brokers import Brokers
 from fairlead.kafka.connecting.connection import Connection
 from fairlead.kafka.connecting.versions import METADATA
-from fairlead.kafka.errors import PASSING, check
+from fairlead.kafka.errors import NONE, PASSING, error_of
 from fairlead.kafka.values import NO_NODE, PartitionMetadata, TopicMetadata, TopicPartition
 from fairlead.model.addresses import Address
 from fairlead.model.errors import FairleadError, TryAgain, UnknownPartition
@@ -24,17 +24,30 @@ _NOT_THERE = frozenset(
 _NO_LEADER = PartitionMetadata(NO_NODE, -1)
 
 
+class _Said(NamedTuple):
+    """What a broker says of topics; of those that are in neither it knows none."""
+
+    there: dict[str, TopicMetadata]
+    refused: dict[str, int]
+    """Those of which it says nothing else, and Kafka's code for why not."""
+
+
 class Metadata:
-    """What is known of topics."""
+    """What is known of topics. What is refused of one leaves the others as they are."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
         self._known: dict[str, TopicMetadata] = {}
+        self._refused: dict[str, int] = {}
         self.cluster_id = ""
 
     def topic(self, name: str) -> TopicMetadata | None:
         """What was last heard of a topic."""
         return self._known.get(name)
+
+    def refusal(self, name: str) -> int:
+        """Kafka's code for why nothing was said of a topic when it was last asked for; 0: it was not refused."""
+        return self._refused.get(name, NONE)
 
     def leader(self, place: TopicPartition) -> PartitionMetadata | None:
         """Who leads a partition, as last heard; None if nobody does."""
@@ -52,7 +65,7 @@ class Metadata:
             NotAllowed: one that was named may not be described.
             TryAgain, Unanswered, Malformed
         """
-        return await self._ask(await self._brokers.any(), names, make=make)
+        return _named(await self._ask(await self._brokers.any(), names, make=make))
 
     async def ask_several(self, names: Collection[str], count: int) -> list[dict[str, TopicMetadata]]:
         """The topics of these names that there are, as so many brokers say, each for itself; as all of them say, where
@@ -66,14 +79,12 @@ class Metadata:
         for node in nodes:
             if len(said) < count:
                 with suppress(*PASSING):
-                    said.append(await self._ask(await self._brokers.of(node), names))
+                    said.append(_named(await self._ask(await self._brokers.of(node), names)))
         if len(said) < min(count, len(nodes)):
             raise TryAgain(f"{len(said)} of {len(nodes)} brokers answer, and {min(count, len(nodes))} are to be asked")
         return said
 
-    async def _ask(
-        self, connection: Connection, names: Collection[str] | None, *, make: bool = False
-    ) -> dict[str, TopicMetadata]:
+    async def _ask(self, connection: Connection, names: Collection[str] | None, *, make: bool = False) -> _Said:
         topics = None if names is None else [{"name": name, "topic_id": None} for name in names]
         options = {
             "allow_auto_topic_creation": make,
@@ -84,22 +95,26 @@ class Metadata:
         nodes = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
         self._brokers.learn(nodes, answer.controller_id)
         self.cluster_id = answer.cluster_id or ""
-        found = {topic.name: _topic(topic) for topic in answer.topics if _there(topic, named=names is not None)}
-        for name in list(self._known) if names is None else names:
+        there = {topic.name: _topic(topic) for topic in answer.topics if topic.error_code is ErrorCode.none}
+        refused = {} if names is None else {topic.name: topic.error_code for topic in answer.topics if _refused(topic)}
+        for name in [*self._known, *self._refused] if names is None else names:
             self._known.pop(name, None)
-        self._known |= found
-        return found
+            self._refused.pop(name, None)
+        self._known |= there
+        self._refused |= refused
+        return _Said(there, refused)
 
     async def renew(self, names: Iterable[str]) -> None:
-        """Ask again for topics whose leaders are not as they were. Raises: as `ask`."""
-        await self.ask(sorted(set(names)))
+        """Ask again for topics whose leaders are not as they were. Raises: TryAgain, Unanswered, Malformed."""
+        await self._ask(await self._brokers.any(), sorted(set(names)))
 
     async def by_leader(self, places: Iterable[TopicPartition]) -> Mapping[int, list[TopicPartition]]:
         """Who leads partitions now, by the broker's id.
 
         Raises:
             UnknownPartition: its topic has fewer.
-            TryAgain: a partition is not there, or has no leader; else as `ask`.
+            NotAllowed: its topic may not be described.
+            TryAgain: a partition is not there, or has no leader; Unanswered, Malformed
         """
         by_leader, errors = await self.leaders_of(places)
         for error in errors.values():
@@ -109,14 +124,16 @@ class Metadata:
     async def leaders_of(
         self, places: Iterable[TopicPartition]
     ) -> tuple[Mapping[int, list[TopicPartition]], dict[TopicPartition, FairleadError]]:
-        """The same of all that have a leader, and why the others have none. Raises: as `ask`."""
+        """The same of all that have a leader, and why the others have none. Raises: as `renew`."""
         asked = sorted(set(places))
         await self.renew(place.topic for place in asked)
         by_leader: dict[int, list[TopicPartition]] = {}
         errors: dict[TopicPartition, FairleadError] = {}
         for place in asked:
-            topic, leader = self.topic(place.topic), self.leader(place)
-            if topic is not None and place.partition >= len(topic.partitions):
+            topic, leader, refusal = self.topic(place.topic), self.leader(place), self.refusal(place.topic)
+            if refusal != NONE:
+                errors[place] = error_of(refusal, f"topic {place.topic}")
+            elif topic is not None and place.partition >= len(topic.partitions):
                 errors[place] = UnknownPartition(f"{place}: the topic has {len(topic.partitions)} partitions")
             elif leader is None:
                 errors[place] = TryAgain(f"{place} {'is not there' if topic is None else 'has no leader'}")
@@ -125,12 +142,15 @@ class Metadata:
         return by_leader, errors
 
 
-def _there(topic: Any, *, named: bool) -> bool:
-    if topic.error_code in _NOT_THERE or topic.name is None:
-        return False
-    if named:
-        check(topic.error_code, f"topic {topic.name}")
-    return topic.error_code is ErrorCode.none
+def _named(said: _Said) -> dict[str, TopicMetadata]:
+    """The topics that are there. Raises: why one of those that were named is refused."""
+    for name, code in said.refused.items():
+        raise error_of(code, f"topic {name}")
+    return said.there
+
+
+def _refused(topic: Any) -> bool:
+    return topic.error_code is not ErrorCode.none and topic.error_code not in _NOT_THERE
 
 
 def _topic(topic: Any) -> TopicMetadata:

@@ -1,7 +1,7 @@
 """Partitions that have lost their leader, until metadata names one that takes them.
 
 A thing that cannot go on is handed in with the reason. After a pause, which grows with its failures, metadata is asked
-again for all that wait, and each is given back to whoever serves it.
+again for all that wait, and each is given back to whoever serves it, or with why it is refused for good.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeVar
 from fairlead.kafka.asking.metadata import Metadata
 from fairlead.kafka.asking.retrying import pause_seconds
 from fairlead.kafka.configuration.settings import ClientSettings
+from fairlead.kafka.errors import NONE, error_of, may_pass
 from fairlead.kafka.values import TopicPartition
 from fairlead.model.errors import FairleadError
 
@@ -31,12 +32,21 @@ S = TypeVar("S", bound=Sought)
 
 
 class Seeker(Generic[S]):
-    """Finds leaders for what has none. `found` is given each thing after metadata was renewed."""
+    """Finds leaders for what has none."""
 
-    def __init__(self, metadata: Metadata, settings: ClientSettings, found: Callable[[S], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        metadata: Metadata,
+        settings: ClientSettings,
+        found: Callable[[S], Awaitable[None]],
+        refused: Callable[[S, int], None],
+    ) -> None:
+        """`found` is given each thing after metadata was renewed; `refused` one whose topic the cluster says nothing of
+        to us, with Kafka's code for why. That one is sought no more."""
         self._metadata = metadata
         self._settings = settings
         self._found = found
+        self._refused = refused
         self._lost: dict[TopicPartition, S] = {}
         self._wanted: dict[TopicPartition, S] = {}
         """What was handed in last of each partition, unless it was dropped; nothing else is ever sought again."""
@@ -91,10 +101,22 @@ class Seeker(Generic[S]):
                 await self._give_back(thing)
 
     async def _give_back(self, thing: S) -> None:
+        refusal = self._metadata.refusal(thing.place.topic)
         try:
-            await self._found(thing)
+            if may_pass(refusal):
+                raise error_of(refusal, f"topic {thing.place.topic}")
+            if refusal != NONE:
+                self._give_up(thing, refusal)
+            else:
+                await self._found(thing)
         except FairleadError as error:
             self._seek_again(thing, error)
+
+    def _give_up(self, thing: S, refusal: int) -> None:
+        """Unless it was dropped or replaced while metadata was asked."""
+        if self._wanted.get(thing.place) is thing:
+            self.drop(thing.place)
+            self._refused(thing, refusal)
 
     def _seek_again(self, thing: S, error: FairleadError) -> None:
         """Unless it was dropped or replaced while somebody was asked."""

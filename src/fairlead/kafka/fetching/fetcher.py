@@ -64,7 +64,7 @@ class Fetcher:
         self._arrived: deque[Feed] = deque()
         self._refused: list[Fetched] = []
         self._news = asyncio.Event()
-        self._seeker: Seeker[Reading] = Seeker(metadata, brokers.settings, self._settle)
+        self._seeker: Seeker[Reading] = Seeker(metadata, brokers.settings, self._settle, self._refuse)
 
     @property
     def down(self) -> str | None:
@@ -225,9 +225,13 @@ class Fetcher:
         if reading.missing < _NOT_THERE_MAX:
             self._seeker.seek(reading, f"{reading.place} is not there")
             return
-        detail = f"{name_of(UNKNOWN_TOPIC_ID)}: it was deleted, or another topic has its name now"
-        self._refused.append(Fetched(reading.place, reading.offset, _NONE, error=UNKNOWN_TOPIC_ID, detail=detail))
         self._seeker.drop(reading.place)
+        self._refuse(reading, UNKNOWN_TOPIC_ID, ": it was deleted, or another topic has its name now")
+
+    def _refuse(self, reading: Reading, error: int, why: str = "") -> None:
+        """The partition stands."""
+        detail = name_of(error) + why
+        self._refused.append(Fetched(reading.place, reading.offset, _NONE, error=error, detail=detail))
         self._news.set()
 
 

@@ -213,6 +213,12 @@ class Lane:
             self._renumber(0, self.waiting)
         return why
 
+    def refuse(self, error: FairleadError) -> None:
+        """Give up all batches, since this will never pass; a steady lane takes no more."""
+        if self._steady:
+            self.ended = another(error)
+        self.fail(error)
+
     def fail(self, error: BaseException | None) -> None:
         """Give up all batches; None cancels them."""
         for waiting in (*self.flying, *self.waiting):
@@ -263,8 +269,7 @@ class Lane:
         if not waiting.done.done():
             waiting.done.set_exception(error)
         if self._steady:
-            self.ended = another(error)
-            self.fail(self.ended)
+            self.refuse(error)
             return
         if waiting.attempts > 1:
             # An earlier attempt may have been taken. Its sequences, used again, could pass for that one.

@@ -77,7 +77,7 @@ class Producer:
         self._idle.set()
         self._ended: Fenced | Aborted | Closed | None = None
         self._loop = asyncio.get_running_loop()
-        self._seeker: Seeker[Lane] = Seeker(metadata, brokers.settings, self._settle)
+        self._seeker: Seeker[Lane] = Seeker(metadata, brokers.settings, self._settle, self._refuse)
 
     async def renew_id(self) -> None:
         """Get an id that nobody had before.
@@ -245,6 +245,13 @@ class Producer:
             self._seeker.seek(lane, f"{lane.place} is not there")
             return
         self._seeker.drop(lane.place)
-        error = error_of(UNKNOWN_TOPIC_OR_PARTITION, str(lane.place))
-        lane.fail(error)
-        self.failed(Aborted(f"a partition of the transaction is not there: {error}"))
+        self._refuse(lane, UNKNOWN_TOPIC_OR_PARTITION)
+
+    def _refuse(self, lane: Lane, code: int) -> None:
+        """Nothing can be sent to the partition, so all that waits for it fails."""
+        if lane.link is not None:
+            return
+        error = error_of(code, str(lane.place))
+        lane.refuse(error)
+        if self._terms.transactional_id is not None:
+            self.failed(Aborted(f"a partition of the transaction was refused: {error}"))
