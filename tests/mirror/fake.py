@@ -86,6 +86,10 @@ class FakeCluster:
         """They are refused."""
         self.refuses_configs: FairleadError | None = None
         """Whoever asks for settings of topics is told this."""
+        self.hides_configs: set[str] = set()
+        """Topics whose settings may not be read."""
+        self.may_not_make: set[str] = set()
+        """Topics that may not be made, and get no more partitions."""
         self.altered: list[Mapping[str, Mapping[str, str | None]]] = []
         self.hidden: set[str] = set()
         """Groups that may not be read."""
@@ -207,7 +211,13 @@ class FakeCluster:
         self._answers()
         if self.refuses_configs is not None:
             raise self.refuses_configs
-        return {topic: dict(self.made[topic].configs) for topic in topics if topic in self.made}
+        asked = list(topics)
+        for topic in asked:
+            if topic not in self.made:
+                raise UnknownTopic(f"topic {topic}: UNKNOWN_TOPIC_OR_PARTITION")
+            if topic in self.hides_configs:
+                raise NotAllowed(f"topic {topic}: TOPIC_AUTHORIZATION_FAILED")
+        return {topic: dict(self.made[topic].configs) for topic in asked}
 
     async def alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Mapping[str, FairleadError]:
         self._answers()
@@ -257,13 +267,19 @@ class FakeCluster:
         self, topic: str, partitions: int, configs: Mapping[str, str], replication: int = CLUSTERS_OWN
     ) -> None:
         self._answers()
+        self._may_make(topic)
         self.replicas[topic] = replication
         if topic not in self.made:
             self.make(topic, partitions)
             self.made[topic].configs.update({name: Setting(value, True) for name, value in configs.items()})
 
+    def _may_make(self, topic: str) -> None:
+        if topic in self.may_not_make:
+            raise NotAllowed(f"topic {topic}: POLICY_VIOLATION")
+
     async def grow(self, topic: str, partitions: int) -> None:
         self._answers()
+        self._may_make(topic)
         logs = self.made[topic].logs
         logs += [Log() for _ in range(partitions - len(logs))]
         self.change()

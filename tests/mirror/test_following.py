@@ -1,6 +1,8 @@
-"""What of a topic follows its source after it was made, between clusters in memory."""
+"""What of a topic follows its source, between clusters in memory."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
 
 import pytest
 
@@ -8,6 +10,7 @@ from fairlead.kafka import Acl
 from fairlead.mirror.configs import Copied, Setting
 from fairlead.mirror.following.acls import copy_of
 from fairlead.mirror.following.settings import changes_of
+from fairlead.model.errors import UnknownTopic
 from tests.mirror.fake import FakeCluster
 from tests.mirror.world import World
 from tests.support.waiting import until
@@ -149,4 +152,74 @@ async def test_a_cluster_without_an_authorizer_is_told_once(world: World) -> Non
         world.a.put("t", 0, [b"1"])
         await until(lambda: world.b.values("t") == [b"1"])
     assert len([line for line in world.said if "SECURITY_DISABLED" in line]) == 1
+    assert mirror.tally.clean
+
+
+@pytest.mark.parametrize("refuses", ["makes", "settings", "limits"])
+async def test_a_topic_that_is_refused_is_named_and_the_others_are_mirrored(world: World, refuses: str) -> None:
+    """Those that are there, and those that come; with a start as with a look. It is tried again, and goes then."""
+    for topic in ("t", "bad"):
+        world.a.make(topic)
+        world.a.put(topic, 0, [b"1"])
+    world.b.may_not_make = {"bad", "worse"} if refuses == "makes" else set()
+    world.a.hides_configs = {"bad", "worse"} if refuses == "settings" else set()
+    world.b.hides_configs = {"bad", "worse"} if refuses == "limits" else set()
+    for _ in range(2):
+        mirror = await world.once()
+        assert list(mirror.tally.stops) == ["topic bad"]
+    async with world.running() as mirror:
+        await until(lambda: world.b.values("t") == [b"1"])
+        for topic in ("worse", "u"):
+            world.a.make(topic)
+            world.a.put(topic, 0, [b"2"])
+        await until(lambda: world.b.values("u") == [b"2"])
+        await until(lambda: "topic worse" in mirror.tally.stops)
+        assert sorted(mirror.tally.stops) == ["topic bad", "topic worse"]
+        assert any(name in mirror.tally.stops["topic bad"] for name in ("POLICY_VIOLATION", "AUTHORIZATION_FAILED"))
+        for names in (world.b.may_not_make, world.a.hides_configs, world.b.hides_configs):
+            names.clear()
+        await until(lambda: world.b.values("bad") == [b"1"] and world.b.values("worse") == [b"2"])
+    assert mirror.tally.clean
+
+
+async def test_a_topic_that_gets_no_more_partitions_is_named_and_the_others_go_on(world: World) -> None:
+    """So do the partitions that it has."""
+    for topic in ("t", "u"):
+        world.a.make(topic)
+    async with world.running() as mirror:
+        await until(lambda: {"t", "u"} <= world.b.made.keys())
+        world.b.may_not_make = {"t"}
+        for topic in ("t", "u"):
+            await world.a.grow(topic, 2)
+            for partition in (0, 1):
+                world.a.put(topic, partition, [b"1"])
+        await until(lambda: "topic t" in mirror.tally.stops and len(world.b.made["u"].logs) == 2)
+        await until(lambda: world.b.values("u", 0) == world.b.values("u", 1) == world.b.values("t", 0) == [b"1"])
+        assert len(world.b.made["t"].logs) == 1
+
+
+@pytest.mark.parametrize(("side", "number"), [("a", 2), ("b", 1)])
+async def test_a_topic_that_goes_between_the_look_and_a_question_is_looked_for_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, side: str, number: int
+) -> None:
+    """It ends nothing; what came beside it is mirrored. `number`: of the question, of those that name the topic."""
+    cluster = world.a if side == "a" else world.b
+    configs = cluster.configs
+    asked: list[str] = []
+
+    async def goes(topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting]]:
+        topics = list(topics)
+        asked.extend({"going"} & set(topics))
+        if "going" in topics and len(asked) == number:
+            raise UnknownTopic("topic going: UNKNOWN_TOPIC_OR_PARTITION")
+        return await configs(topics)
+
+    monkeypatch.setattr(cluster, "configs", goes)
+    async with world.running() as mirror:
+        await until(lambda: any("nothing behind" in line for line in world.said))
+        for topic in ("going", "t"):
+            world.a.make(topic)
+            world.a.put(topic, 0, [b"1"])
+        await until(lambda: world.b.values("going") == world.b.values("t") == [b"1"])
+    assert len(asked) > number
     assert mirror.tally.clean

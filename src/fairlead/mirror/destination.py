@@ -119,7 +119,7 @@ class Destination:
             await asyncio.sleep(0.1)
 
     async def limits(self, topics: Iterable[str]) -> Mapping[str, Limits]:
-        """What these topics take. Raises: TryAgain."""
+        """What these topics take. Raises: BadRequest, TryAgain."""
         missing = [topic for topic in topics if topic not in self._limits]
         for topic, configs in (await self.cluster.configs(missing) if missing else {}).items():
             most = configs.get(MESSAGE_BYTES_MAX)

@@ -302,6 +302,7 @@ class Mirror:
         while True:
             await asyncio.sleep(self._paces.topics)
             with suppress(TryAgain):
+                await self._destination.refresh()
                 await self._start(upstream)
                 return
 

@@ -91,6 +91,10 @@ class Tally:
         """A partition, or a topic as a whole, does not go on."""
         self.stops[str(what)] = why
 
+    def goes_on(self, what: str) -> None:
+        """A topic stood still, and does no more."""
+        self.stops.pop(what, None)
+
     @property
     def records(self) -> int:
         return sum(topic.records for topic in self.topics.values())

@@ -7,8 +7,8 @@ an option says for each loss whether it goes on by itself instead (`GoesOn`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,6 +19,7 @@ from fairlead.mirror.books.origins import Origins
 from fairlead.mirror.carrying.engine import Engine, Load, Way
 from fairlead.mirror.carrying.standing import Standing
 from fairlead.mirror.destination import Destination
+from fairlead.mirror.following.topics import Topics
 from fairlead.mirror.groups.syncing import GroupSync
 from fairlead.mirror.groups.tracks import Tracks, placed
 from fairlead.mirror.lanes import Part
@@ -31,7 +32,7 @@ from fairlead.mirror.report import Tally
 from fairlead.mirror.returning import Returning
 from fairlead.mirror.whence import EARLIEST, From
 from fairlead.mirror.work import Work
-from fairlead.model.errors import BadRequest, TryAgain, UnknownPartition, UnknownTopic
+from fairlead.model.errors import BadRequest, NotFound, TryAgain, UnknownTopic
 
 
 class Source:
@@ -65,6 +66,8 @@ class Source:
         self._give_up = give_up
         self._origins = Origins(cluster, destination.cluster.id)
         self._returning = Returning(cluster, destination.cluster.id)
+        both = cluster, destination
+        self._topics = Topics(*both, self._origins, self._returning, options.follows.copied, tally)
         self._carrier = engine.carrier(Way(label, cluster, self._origins, destination, tally, self._heard, self._worry))
         self._known: dict[str, Topic] = {}
         self._names: dict[str, str] = {}
@@ -134,29 +137,13 @@ class Source:
         """
         self._note_others(topics)
         self.claim(topics)
-        # Before all else: a group with members is somebody else's, maybe a MirrorMaker that still runs.
-        await self._commit({each.part: each.begin for each in planned if each.stop is None and each.route is not None})
-        await self._make(topics.topics)
-        await self._carrier.open(len(planned))
-        await self._begin(topics.topics, planned)
-
-    async def _make(self, topics: Iterable[PlannedTopic]) -> None:
-        topics = [topic for topic in topics if topic.makes or topic.grows]
-        made = [topic.source.name for topic in topics if topic.makes]
-        configs, copied = await self.cluster.configs(made) if made else {}, self._options.follows.copied
-        for topic in topics:
-            if topic.makes:
-                if topic.to != topic.source.name:
-                    await self._destination.enter_topic(topic.to, self._origins.path(topic.source.name))
-                its = configs.get(topic.source.name, {})
-                found = await self._destination.make(topic.to, topic.partitions, its, copied)
-                if self._returning.is_same(topic.source.name, found):
-                    raise TryAgain(f"the destination's topic {topic.to} is there after all")
-            else:
-                await self._destination.grow(topic.to, topic.partitions)
-                self._tally.notes[topic.source.name] = (
-                    "it got more partitions, so keys have other partitions from now on"
-                )
+        with _as_of_a_look():
+            # Before all else: a group with members is somebody else's, maybe a MirrorMaker that still runs.
+            await self._commit({each.part: each.begin for each in planned if each.stop is None and each.route})
+            ready = await self._topics.ready(topics.topics)
+            await self._carrier.open(len(planned))
+            names = {topic.source.name for topic in ready}
+            await self._begin(ready, [each for each in planned if each.part.topic in names])
 
     async def _begin(self, topics: Iterable[PlannedTopic], planned: Sequence[Planned]) -> None:
         topics = list(topics)
@@ -187,7 +174,7 @@ class Source:
         """Where the topics end at the destination; nothing of partitions that cannot be asked for that now."""
         made = {Place(topic.to, number): 0 for topic in topics if topic.makes for number in range(topic.partitions)}
         others = [Place(topic.to, number) for topic in topics if not topic.makes for number in range(topic.partitions)]
-        with suppress(TryAgain, UnknownPartition):  # another broker may not have heard of new partitions yet
+        with suppress(TryAgain, NotFound):  # another broker may not have heard of new partitions yet
             return {**made, **(await self._destination.cluster.offsets(others, LATEST) if others else {})}
         return made
 
@@ -200,6 +187,10 @@ class Source:
 
     async def refresh(self, taken: Mapping[str, str]) -> None:
         """Look for new topics, new partitions and topics that were made again. Raises: BadRequest, TryAgain."""
+        with _as_of_a_look():
+            await self._refresh(taken)
+
+    async def _refresh(self, taken: Mapping[str, str]) -> None:
         there = await self._look()
         plan = self._plan_topics(there, taken, EARLIEST)
         self._note_others(plan)
@@ -208,9 +199,9 @@ class Source:
         self._find_again(there)
         numbers = {topic.source.name: self._new_numbers(topic) for topic in plan.topics}
         fresh = [topic for topic in plan.topics if numbers[topic.source.name]]
+        fresh = await self._topics.ready(fresh)
         if not fresh:
             return
-        await self._make(fresh)
         book, group = self._book(), self.group
         here = self._destination.cluster
         planned = await plan_partitions(self.cluster, here, fresh, self._options, book, group, numbers, EARLIEST)
@@ -267,7 +258,7 @@ class Source:
         await self._lose_deleted(there)
         self._find_again(there)
         missing = {Place(part.topic, part.partition): copy for part, copy in self.copies.items() if self._lacks(copy)}
-        with suppress(UnknownPartition):  # its topic was made again meanwhile: the next look says so
+        with suppress(NotFound):  # its topic was made again meanwhile: the next look says so
             for place, end in (await self.cluster.offsets(missing, LATEST) if missing else {}).items():
                 self._lose_end(missing[place], end)
 
@@ -490,3 +481,16 @@ class Source:
         await self._settling.cancel()
         await self._carrier.close()
         await self.cluster.close()
+
+
+@contextmanager
+def _as_of_a_look() -> Iterator[None]:
+    """What is done by a look at the topics: one that has gone since is no reason to end, but to look again.
+
+    Raises:
+        TryAgain
+    """
+    try:
+        yield
+    except NotFound as error:
+        raise TryAgain(str(error)) from error

@@ -1,0 +1,110 @@
+"""Topics of the destination are there and have as many partitions as those of their source, before they are mirrored.
+
+A topic that one of the two clusters refuses is named, and tried again with the next look; the others are mirrored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from fairlead.mirror.books.origins import Origins
+from fairlead.mirror.configs import Copied, Setting
+from fairlead.mirror.destination import Destination
+from fairlead.mirror.planning import PlannedTopic
+from fairlead.mirror.ports import Cluster
+from fairlead.mirror.report import Tally
+from fairlead.mirror.returning import Returning
+from fairlead.model.errors import BadRequest, NotFound, TryAgain
+
+T = TypeVar("T")
+
+
+class Topics:
+    """Of one source."""
+
+    def __init__(
+        self,
+        source: Cluster,
+        destination: Destination,
+        origins: Origins,
+        returning: Returning,
+        copied: Copied,
+        tally: Tally,
+    ) -> None:
+        self._source = source
+        self._destination = destination
+        self._origins = origins
+        self._returning = returning
+        self._copied = copied
+        self._tally = tally
+        self._refused: set[str] = set()
+        """Topics that stand still for that."""
+
+    async def ready(self, topics: Iterable[PlannedTopic]) -> list[PlannedTopic]:
+        """Those of these that can be mirrored now: they were made or have grown where that was planned, and what they
+        take is known.
+
+        Raises:
+            NotFound: a topic has gone since it was planned.
+            TryAgain
+        """
+        topics = list(topics)
+        made = [topic.source.name for topic in topics if topic.makes]
+        settings, refused = await _told(self._source.configs, made)
+        for topic in topics:
+            try:
+                if topic.source.name not in refused:
+                    await self._make(topic, settings.get(topic.source.name, {}))
+            except NotFound:
+                raise
+            except BadRequest as error:
+                refused[topic.source.name] = error
+        there = {topic.to: topic.source.name for topic in topics if topic.source.name not in refused}
+        _, untold = await _told(self._destination.limits, list(there))
+        refused |= {there[to]: error for to, error in untold.items()}
+        self._note(refused, {topic.source.name for topic in topics})
+        return [topic for topic in topics if topic.source.name not in refused]
+
+    def _note(self, refused: Mapping[str, BadRequest], asked: set[str]) -> None:
+        for name in self._refused & (asked - refused.keys()):
+            self._tally.goes_on(f"topic {name}")
+        for name, error in refused.items():
+            why = f"it is refused, and tried again with each look at the topics: {error}"
+            self._tally.stopped(f"topic {name}", why)
+        self._refused = self._refused - asked | refused.keys()
+
+    async def _make(self, topic: PlannedTopic, settings: Mapping[str, Setting]) -> None:
+        name = topic.source.name
+        if topic.makes:
+            if topic.to != name:
+                await self._destination.enter_topic(topic.to, self._origins.path(name))
+            found = await self._destination.make(topic.to, topic.partitions, settings, self._copied)
+            if self._returning.is_same(name, found):
+                raise TryAgain(f"the destination's topic {topic.to} is there after all")
+        elif topic.grows:
+            await self._destination.grow(topic.to, topic.partitions)
+            self._tally.notes[name] = "it got more partitions, so keys have other partitions from now on"
+
+
+async def _told(
+    ask: Callable[[Sequence[str]], Awaitable[Mapping[str, T]]], names: Sequence[str]
+) -> tuple[dict[str, T], dict[str, BadRequest]]:
+    """What is said of these, and why of some it is not. All are asked for at once; only where that is refused, each
+    alone."""
+    if not names:
+        return {}, {}
+    try:
+        return {**await ask(names)}, {}
+    except NotFound:
+        raise
+    except BadRequest as error:
+        if len(names) == 1:
+            return {}, {names[0]: error}
+    found: dict[str, T] = {}
+    refused: dict[str, BadRequest] = {}
+    for name in names:
+        told, why = await _told(ask, [name])
+        found |= told
+        refused |= why
+    return found, refused
