@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from tests.cluster.opening import Open
+from tests.support.waiting import until
 
+from fairlead.cluster import removals
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.keys import LINK
-from fairlead.cluster.stream import CommittedOffset
+from fairlead.cluster.stream import CommittedOffset, Stream
 from fairlead.cluster.values import CopyPermission, LinkRecord, StreamSettings, UpstreamRecord, link_from_json
 from fairlead.model.errors import (
     AlreadyExists,
@@ -166,6 +168,51 @@ async def test_a_deletion_that_was_cut_off_is_finished_at_the_next_start(
     last = await open_cluster("sanfrancisco")
     await last.close()
     assert not list(storage.list(f"streams/{old.id.hex()}/"))
+
+
+async def removed(cluster: Cluster, stream: Stream) -> None:
+    await until(lambda: f"gone/{stream.id.hex()}" not in cluster.meta.state.entries)
+
+
+async def test_a_deleted_stream_does_not_come_back_after_a_power_failure(
+    open_cluster: Open, storage: MemoryStorage
+) -> None:
+    """Or it is known still that it is to be removed."""
+    cluster = await open_cluster("sanfrancisco")
+    stream = await cluster.create_stream("/ships", StreamSettings())
+    await stream.create_topic("positions")
+    await cluster.delete_stream("/ships")
+    await removed(cluster, stream)
+    await cluster.close()
+    storage.crash()
+    await open_cluster("sanfrancisco")
+    assert list(storage.list(f"streams/{stream.id.hex()}/")) == []
+
+
+async def test_what_could_not_be_removed_is_tried_again(
+    open_cluster: Open, storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removals, "AGAIN_SECONDS", 0.01)
+    cluster = await open_cluster("sanfrancisco")
+    stream = await cluster.create_stream("/ships", StreamSettings())
+    for nth in (1, 3):
+        storage.fail(Fault.FAIL, call="delete", nth=nth)
+    storage.fail(Fault.FAIL, call="sync")
+    await cluster.delete_stream("/ships")
+    await removed(cluster, stream)
+    assert list(storage.list(f"streams/{stream.id.hex()}/")) == []
+
+
+async def test_a_close_waits_for_no_removal_that_failed(open_cluster: Open, storage: MemoryStorage) -> None:
+    """The next start goes on with it."""
+    cluster = await open_cluster("sanfrancisco")
+    stream = await cluster.create_stream("/ships", StreamSettings())
+    storage.fail(Fault.FAIL, call="delete")
+    await cluster.delete_stream("/ships")
+    await cluster.close()
+    assert list(storage.list(f"streams/{stream.id.hex()}/"))
+    await removed(await open_cluster("sanfrancisco"), stream)
+    assert list(storage.list(f"streams/{stream.id.hex()}/")) == []
 
 
 def _entry(draft: object, key: str) -> None:

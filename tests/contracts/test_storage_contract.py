@@ -313,6 +313,62 @@ def test_what_was_answered_for_outlives_a_power_failure(house: House, size: int)
     check(house, {name: data for name, data in (objects | more).items() if name in found})
 
 
+OTHER = "streams/" + 32 * "b" + "/shard-0000"
+
+
+def beside(house: House) -> dict[str, bytes]:
+    """Objects of another stream, in the same packs."""
+    objects = {names.commit(OTHER, 1, number): data_of(10, number) for number in range(3)}
+    objects[names.manifest(OTHER, 1, 1)] = b"{}"
+    for name, data in objects.items():
+        assert house.storage.put_if_absent(name, data) is Put.WRITTEN
+    return objects
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("size", [10, 20_000, pack_file.OBJECT_BYTES_MAX + 1])
+def test_what_was_removed_with_all_others_stays_away(house: House, size: int, begun: bool) -> None:
+    """Also what a process that ended had deleted already."""
+    gone = filled(house, 12, size) | {names.manifest(SHARD, 1, 1): b"{}"}
+    house.storage.put_if_absent(names.manifest(SHARD, 1, 1), b"{}")
+    kept = beside(house)
+    if begun:
+        if isinstance(house.storage, LocalStorage):
+            house.storage.close()  # nobody syncs packs again whose ends are registered
+        house.reopen()
+        for name in gone:
+            house.storage.delete(name)
+        house.reopen()
+    for _ in range(2):
+        house.storage.remove_all("streams/" + 32 * "a" + "/")
+    check(house, kept)
+    house.power_fails()
+    check(house, kept)
+
+
+@pytest.mark.parametrize("kind", DIRECTORIES)
+def test_who_dies_while_all_is_removed_leaves_it_to_the_next(disk: Disk, kind: str) -> None:
+    """At whichever call of the system, with and without a power failure."""
+    place, died = 0, True
+    while died:
+        for power in POWER.values():
+            disk.wipe()
+            house = House(lambda: DIRECTORIES[kind](disk.root), disk.power_fails)
+            filled(house, 12, 5000)
+            kept = beside(house)
+            with dying_at(place) as process, suppress(Crashed):
+                house.storage.remove_all("streams/" + 32 * "a" + "/")
+            died = process.died
+            power(disk, place)
+            house.reopen()
+            if died:
+                house.storage.remove_all("streams/" + 32 * "a" + "/")
+            house.power_fails()
+            check(house, kept)
+        place += 3
+    assert place > 3
+
+
 @pytest.mark.parametrize("name", ["a/x", commit(1)])
 def test_what_is_said_to_be_mine_outlives_a_power_failure(house: House, name: str) -> None:
     """Though it was another process that put it, or this one at another time."""

@@ -251,6 +251,25 @@ def test_a_start_believes_only_what_the_disk_has(
     assert set(calls[3:]) == {"pread"}
 
 
+def test_marks_that_could_not_be_synced_are_never_said_to_be_durable(
+    storage: LocalStorage, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system tells of such a failure once. The next process reads what the disk has."""
+    for number in range(2):
+        storage.put_if_absent(commit(number), b"1")
+    storage.put_if_absent(names.commit("meta", 1, 1), b"another's")
+    with monkeypatch.context() as patch:
+        fail(patch, "fdatasync", in_pack)
+        with pytest.raises(StorageUnavailable, match="it broke"):
+            storage.remove_all(PREFIX + "/")
+    for _ in range(2):
+        with pytest.raises(StorageUnavailable, match="it broke"):
+            storage.remove_all(PREFIX + "/")
+    kill(root)
+    always_packed(root).remove_all(PREFIX + "/")
+    assert list(always_packed(root).list("")) == [names.commit("meta", 1, 1)]
+
+
 def test_a_pack_goes_with_its_last_object(storage: LocalStorage, root: Path) -> None:
     per_pack = PACK_BYTES // (pack_file.OBJECT_BYTES_MAX + 4096)
     data = bytes(pack_file.OBJECT_BYTES_MAX)

@@ -119,7 +119,11 @@ class FaultyDirectory:
         with self.faults.called("delete", name):
             self._storage.delete(name)
 
-    def remove_empty(self, prefix: str, before: str | None = None) -> None:
+    def remove_all(self, prefix: str) -> None:
+        with self.faults.called("delete", prefix):
+            self._storage.remove_all(prefix)
+
+    def remove_empty(self, prefix: str, before: str) -> None:
         self._storage.remove_empty(prefix, before)
 
     def sync(self, prefix: str) -> None:

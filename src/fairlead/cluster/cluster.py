@@ -23,6 +23,7 @@ from fairlead.cluster.keys import GONE, LEVEL, LISTENER, STREAM, VERSION, check_
 from fairlead.cluster.links import Links
 from fairlead.cluster.partition_room import PartitionRoom
 from fairlead.cluster.records import put_record
+from fairlead.cluster.removals import Removals
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import StreamRecord, StreamSettings, stream_from_json, stream_json
 from fairlead.model.clock import Clock, Randomness
@@ -146,7 +147,7 @@ class Cluster:
         """Streams that could not be opened, by path: one damaged object does not keep the others from their users."""
         self._changing = asyncio.Lock()
         self._stream_listeners: list[Callable[[], None]] = []
-        self._removals: set[asyncio.Task[None]] = set()
+        self._removals = Removals(storage, meta, executor)
 
     @classmethod
     async def open(
@@ -210,7 +211,7 @@ class Cluster:
     async def close(self) -> None:
         """Finish what is being written and stop."""
         self.lookups.shutdown(wait=False, cancel_futures=True)
-        await asyncio.gather(*self._removals, return_exceptions=True)
+        await self._removals.close()
         shards = [shard for stream in self._streams.values() for shard in stream.shards]
         await asyncio.gather(*(shard.close(checkpoint=True) for shard in [*shards, self.meta]))
         for stream in self._streams.values():
@@ -317,7 +318,7 @@ class Cluster:
         except FairleadError:
             self.damaged[record.path] = Damaged(names.stream_prefix(record.id), f"could not be made ({error})")
         else:
-            self._remove_objects(record.id)
+            self._removals.begin(record.id)
 
     async def edit_stream(self, path: str, **changes: Any) -> Stream:
         """Change settings of a stream: fields of `StreamSettings` except `shards` and `created_at`.
@@ -357,7 +358,7 @@ class Cluster:
             self._room.forget(stream.shards)
         self._changed()
         await asyncio.gather(*(shard.close() for shard in stream.shards))
-        self._remove_objects(stream.id)
+        self._removals.begin(stream.id)
 
     def listeners(self) -> dict[bytes, int]:
         """Stream listeners that start with the server: stream id to port."""
@@ -385,7 +386,7 @@ class Cluster:
         await asyncio.gather(*map(self._open_or_note, records))
         self._compare_times()
         for id, _ in GONE.found(entries):
-            self._remove_objects(id)
+            self._removals.begin(id)
         if self.default_stream not in {*self._streams, *self.damaged}:
             await self.create_stream(self.default_stream, StreamSettings())
 
@@ -463,21 +464,6 @@ class Cluster:
 
     async def _put_stream(self, record: StreamRecord) -> None:
         await self.meta.submit(lambda draft: put_record(draft, STREAM.key(record.id), stream_json(record)))
-
-    def _remove_objects(self, stream_id: bytes) -> None:
-        task = asyncio.get_running_loop().create_task(self._remove(stream_id))
-        self._removals.add(task)
-        task.add_done_callback(self._removals.discard)
-
-    async def _remove(self, stream_id: bytes) -> None:
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self.executor, self._delete_objects, names.stream_prefix(stream_id))
-        await self.meta.submit(lambda draft: delete_entry(draft, GONE.key(stream_id)))
-
-    def _delete_objects(self, prefix: str) -> None:
-        for name in list(self.storage.list(prefix + "/")):
-            self.storage.delete(name)
-        self.storage.remove_empty(prefix + "/")
 
 
 def _damage(record: StreamRecord, error: Exception) -> Damaged:

@@ -77,6 +77,15 @@ def sync_and_forget(path: str) -> None:
         os.close(descriptor)
 
 
+def sync_data(path: str) -> None:
+    """Make the bytes of a file durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def sync_directory(path: str) -> None:
     """Make the names in a directory durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

@@ -64,10 +64,15 @@ class Storage(Protocol):
         """Remove the object if it is there. Not durable at once: it may come back after a power failure."""
         ...
 
-    def remove_empty(self, prefix: str, before: str | None = None) -> None:
+    def remove_all(self, prefix: str) -> None:
+        """Remove all objects below `prefix` (which ends in `/`), also those that an earlier call has begun with, and
+        what the storage itself keeps for their names. Durable: none of them comes back after a power failure."""
+        ...
+
+    def remove_empty(self, prefix: str, before: str) -> None:
         """Give back what the storage itself keeps for names that are not used any more: folders of a directory in which
-        nothing is. Those below `prefix` (which ends in `/`) and its own; or those right below it whose names are lower
-        than `before`. A folder that gets an object meanwhile stays."""
+        nothing is. Those right below `prefix` (which ends in `/`) whose names are lower than `before`. A folder that
+        gets an object meanwhile stays."""
         ...
 
     def sync(self, prefix: str) -> None:

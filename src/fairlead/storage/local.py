@@ -366,9 +366,8 @@ class LocalStorage:
 
     def list(self, prefix: str) -> Iterator[str]:
         """Names that start with `prefix`, in order, at any depth."""
-        top = os.path.join(self._root, prefix.rstrip("/")) if prefix else self._root
         self._refresh()
-        yield from heapq.merge(self._list(top, prefix), self._index.list(prefix))
+        yield from heapq.merge(self._list(self._folder_of(prefix), prefix), self._index.list(prefix))
 
     def _list(self, directory: str, prefix: str) -> Iterator[str]:
         try:
@@ -401,34 +400,52 @@ class LocalStorage:
         """False if it is in no pack. Who does not hold the directory leaves an empty pack there."""
         return self._index.delete(name) is not None if self._packer is None else self._packer.delete(name)
 
-    def remove_empty(self, prefix: str, before: str | None = None) -> None:
-        """Remove empty folders; what cannot be removed stays.
+    def remove_all(self, prefix: str) -> None:
+        """Remove all objects below `prefix` and their folders. Then what says so is synced: the marks in packs, the
+        folders that stand all the same, or the one in which the uppermost was."""
+        for name in [*self.list(prefix)]:
+            self.delete(name)
+        top = self._folder_of(prefix)
+        self._remove_folders([folder for folder, _, _ in os.walk(top, topdown=False)])
+        try:
+            (self._packer or self._index).settle()
+        except OSError as error:
+            raise self._unavailable("delete", prefix, error) from error
+        while not os.path.isdir(top):
+            top = os.path.dirname(top)
+        if top == self._folder_of(prefix):
+            self.sync(prefix)
+        else:
+            self._sync_folder(top)
 
-        A put that finds its folder gone makes it again, and syncs its parents again: it is forgotten first that they
-        were, as from then on another may make it.
-        """
-        top = os.path.join(self._root, prefix.rstrip("/"))
+    def remove_empty(self, prefix: str, before: str) -> None:
+        """Remove empty folders; what cannot be removed stays."""
+        top = self._folder_of(prefix)
         with contextlib.suppress(OSError):
-            if before is None:
-                folders = [folder for folder, _, _ in os.walk(top, topdown=False)]
-            else:
-                folders = [os.path.join(top, name) for name in os.listdir(top) if prefix + name < before]
-            for folder in folders:
-                self._durable.discard(folder)
-                with contextlib.suppress(OSError):
-                    os.rmdir(folder)
+            self._remove_folders([os.path.join(top, name) for name in os.listdir(top) if prefix + name < before])
+
+    def _remove_folders(self, folders: Sequence[str]) -> None:
+        """Remove the empty ones. A put that finds its folder gone makes it again, and syncs its parents again: it is
+        forgotten first that they were, as from then on another may make it."""
+        for folder in folders:
+            self._durable.discard(folder)
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
 
     def sync(self, prefix: str) -> None:
         """Sync every directory below `prefix` and its parents.
 
         The files themselves were synced before they got their names.
         """
-        top = os.path.join(self._root, prefix.rstrip("/")) if prefix else self._root
-        for directory, _, _ in os.walk(top):
-            if not self._sync_upwards(directory):
-                raise StorageUnavailable(
-                    f"{directory}: the directory could not be synced; check the disk, then restart"
-                )
+        for folder, _, _ in os.walk(self._folder_of(prefix)):
+            self._sync_folder(folder)
+
+    def _sync_folder(self, folder: str) -> None:
+        if not self._sync_upwards(folder):
+            raise StorageUnavailable(f"{folder}: the directory could not be synced; check the disk, then restart")
+
+    def _folder_of(self, prefix: str) -> str:
+        return os.path.join(self._root, prefix.rstrip("/")) if prefix else self._root
 
     def check(self) -> Sequence[Damaged]:
         """What is wrong with all that is not an object of a log: the description of the cluster and the packs.

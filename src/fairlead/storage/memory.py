@@ -253,7 +253,12 @@ class MemoryStorage:
                 self._deleted[name] = found
             self._unsynced.discard(name)
 
-    def remove_empty(self, prefix: str, before: str | None = None) -> None:
+    def remove_all(self, prefix: str) -> None:
+        for name in self.list(prefix):
+            self.delete(name)
+        self.sync(prefix)
+
+    def remove_empty(self, prefix: str, before: str) -> None:
         pass
 
     def sync(self, prefix: str) -> None:

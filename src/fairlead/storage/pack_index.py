@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlead.storage import pack_file
+from fairlead.storage import files, pack_file
 from fairlead.storage.pack_file import NOWHERE, Place, Record
 from fairlead.storage.pack_register import End
 
@@ -51,6 +51,8 @@ class Pack:
     """Nothing is appended any more, and all of its records are known."""
     gone: bool = False
     """It was removed, or is to be."""
+    marked: bool = False
+    """Marks of deletion in it may not be durable."""
 
 
 _New = tuple[int, int, int, int]
@@ -147,6 +149,9 @@ class PackIndex:
         self._packs: list[Pack] = []
         self._known: dict[str, int] = {}
         self._commits: dict[str, _Commits] = {}
+        self._settling = threading.Lock()
+        self._unsettled: OSError | None = None
+        """Why marks could not be synced: what failed to sync is never synced again."""
 
     def find(self, name: str) -> PackPlace | None:
         """Where an object lies, as far as the packs have been looked through."""
@@ -229,6 +234,7 @@ class PackIndex:
         found = list(pack_file.records(descriptor, pack.name, pack.end, None if end is None else end.at))
         if found:
             pack.end, pack.last = found[-1].end, found[-1].place
+            pack.marked |= not all(record.there for record in found)
         number = self._known[pack.name]
         return [(number, record) for record in found if record.there]
 
@@ -296,7 +302,30 @@ class PackIndex:
             pack.there -= 1
             if pack.there or not pack.whole:
                 pack_file.mark_deleted(pack.path, start)
+                pack.marked = True
             return pack
+
+    def settle(self) -> None:
+        """Make the marks of deletion durable.
+
+        Raises:
+            OSError: they may come undone, and this will be raised until the next start.
+        """
+        with self._settling:
+            if self._unsettled is not None:
+                raise OSError(*self._unsettled.args)
+            with self.lock:
+                marked = [pack for pack in self._packs if pack.marked and not pack.gone]
+                for pack in marked:
+                    pack.marked = False
+            for pack in marked:
+                try:
+                    files.sync_data(pack.path)
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    self._unsettled = error
+                    raise
 
     def _forget(self, name: str) -> None:
         folder, number = _split(name)

@@ -62,6 +62,7 @@ class PackKeeper:
     def __init__(self, index: PackIndex, register: PackRegister) -> None:
         self._index = index
         self._register = register
+        self._removing = threading.Lock()
 
     def remove_unmade(self) -> None:
         """Remove what processes left that ended while they made a pack. Raises: OSError."""
@@ -131,13 +132,15 @@ class PackKeeper:
                 raise missing(name)
 
     def remove_empty(self) -> None:
-        """Remove the packs in which nothing is any more.
+        """Remove the packs in which nothing is any more, durably: those too that another thread has found.
 
         Raises:
             Damaged, OSError: they stay until it is tried again.
         """
-        gone = self._index.empty()
-        if gone:
+        with self._removing:
+            gone = self._index.empty()
+            if not gone:
+                return
             try:
                 self._register.change({}, remove=[pack.name for pack in gone])
             except (Damaged, OSError):
@@ -311,6 +314,11 @@ class PackWriter:
         if pack is not None and pack.whole and not pack.there:
             self._keeper.remove_empty()
         return pack is not None
+
+    def settle(self) -> None:
+        """Make all deletions durable. Raises: Damaged, OSError: they may come undone."""
+        self._keeper.remove_empty()
+        self._index.settle()
 
     def close(self) -> None:
         """Register where the packs of this process end; what is put from now on are files."""
