@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 import structlog
@@ -121,3 +123,36 @@ for number in range(100): logging.getLogger("uvicorn.error").warning("Invalid HT
     assert len(lines) == 32
     assert not {"\x1b", "\u202e"} & set("".join(lines))
     assert "x1b[2J" in lines[0]
+
+
+def full_disk() -> int:
+    """Standard error on a disk that has no room."""
+    return os.open("/dev/full", os.O_WRONLY)
+
+
+def gone_reader() -> int:
+    """Standard error into a pipe that nobody reads any more."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
+
+
+@pytest.mark.parametrize("standard_error", [full_disk, gone_reader])
+def test_a_line_that_cannot_be_written_is_lost_and_harms_nobody(standard_error: Callable[[], int]) -> None:
+    """A full disk ended what watched for links, and the process lived on deaf. Once there is room, lines come again."""
+    program = """
+structlog.get_logger().warning("lost")
+logging.getLogger("library").warning("lost too")
+os.dup2(1, 2)
+structlog.get_logger().warning("there is room")
+logging.getLogger("library").warning("for both")
+"""
+    command = [sys.executable, "-c", f"{PROGRAM}configure_logs('info')\n{program}"]
+    descriptor = standard_error()
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=descriptor, text=True, check=True)
+    finally:
+        os.close(descriptor)
+    assert "there is room" in done.stdout
+    assert "for both" in done.stdout
+    assert "Traceback" not in done.stdout

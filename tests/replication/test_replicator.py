@@ -365,3 +365,16 @@ async def test_a_query_that_dies_is_told_to_the_server_until_it_has_run_for_a_wh
     said = [(state.doing, state.error) for state in heard]
     assert said[-3:] == [("failed", "out of memory"), ("carrying", "out of memory"), ("carrying", "")]
     assert "starting" in {state.doing for state in heard}
+
+
+async def test_a_replicator_ends_when_it_can_no_longer_hear_its_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the reason. It would live on and carry nothing; whoever started it starts another one."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(replicator_module, "open_control", fail)
+    program = replicator_module.Replicator(options_from("http://127.0.0.1:1", Settings(), SECRET_FILE.name), {})
+    with pytest.raises(RuntimeError, match="a bug"):
+        async with in_time():
+            await program.run()

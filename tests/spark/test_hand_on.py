@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from structlog.testing import capture_logs
 
-from fairlead.spark.output import hand_on
+from fairlead.spark import output
+from fairlead.spark.output import SparkOutput, hand_on
+from tests.support.waiting import wait_until
 
 
 @pytest.mark.parametrize(
@@ -32,3 +36,19 @@ def test_an_event_is_handed_on() -> None:
         hand_on('{"event":"task ended","level":"warning","timestamp":"2026-01-01T00:00:00Z","task":"sink"}')
         hand_on("")
     assert events == [{"event": "task ended", "task": "sink", "log_level": "warning"}]
+
+
+def test_a_line_that_cannot_be_handed_on_does_not_end_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pipe would break, and with it every process of Spark that writes a line."""
+    handed: list[str] = []
+
+    def hand_on_or_fail(line: str) -> None:
+        handed.append(line)
+        if len(handed) == 1:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(output, "hand_on", hand_on_or_fail)
+    found = SparkOutput()
+    os.write(found.streams()["stdout"], b"one\ntwo\n")
+    found.close()
+    wait_until(lambda: handed == ["one", "two"], "the second line comes")

@@ -10,7 +10,8 @@ import json
 import logging
 import sys
 from collections.abc import Mapping
-from typing import Any, Final
+from contextlib import suppress
+from typing import Any, Final, TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
@@ -61,6 +62,22 @@ class LineLimit:
         return missing is not None
 
 
+class _StandardError:
+    """Standard error, for log lines: one that cannot be written (a full disk, a reader that has gone) is lost. What is
+    logged must not decide what a program does."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        with suppress(OSError, ValueError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._file.flush()
+
+
 def configure_logs(level: str, form: str = "text") -> None:
     """Write events of `level` (debug, info, warning, error) and above to standard error, also those of libraries.
 
@@ -75,13 +92,14 @@ def configure_logs(level: str, form: str = "text") -> None:
         _shown,
     ]
     last, limit = _last(form), LineLimit(SystemClock())
+    standard_error = cast(TextIO, _StandardError(sys.stderr))
     structlog.configure(
         processors=[limit.processor, *common, *last],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(standard_error),
     )
     libraries = [structlog.stdlib.add_logger_name, *([] if number <= logging.DEBUG else [_in_one_line])]
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(standard_error)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*common, *libraries],

@@ -98,12 +98,15 @@ class Replicator:
         self._report = SelfReport(SystemClock(), SystemRandomness())
 
     async def run(self) -> None:
-        """Wait for links, carry their data while there are any, wait again.
+        """Wait for links, carry their data while there are any, wait again. It ends with what watches for links: a
+        process that hears nothing any more would carry nothing, for ever.
 
         Raises:
             JavaUnusable: Java is missing or too old.
         """
-        watching = asyncio.ensure_future(self._watch())
+        await first_of(self._watch(), self._work())
+
+    async def _work(self) -> None:
         try:
             while True:
                 self._report.doing("waiting")
@@ -113,8 +116,6 @@ class Replicator:
             self._report.failed(first_line(error))
             await self._report.heard()
             raise
-        finally:
-            watching.cancel()
 
     async def _watch(self) -> None:
         server, secret_file = self._options.link.server, self._options.link.secret_file

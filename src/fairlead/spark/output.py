@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from typing import Any, Final
 
 import structlog
@@ -43,7 +44,9 @@ class SparkOutput:
     def _hand_on(self) -> None:
         with os.fdopen(self._read, errors="replace") as lines:
             for line in lines:
-                hand_on(line.rstrip("\n"))
+                # Whoever stopped reading would break the pipe of every process that writes a line.
+                with suppress(Exception):
+                    hand_on(line.rstrip("\n"))
 
 
 def hand_on(line: str) -> None:

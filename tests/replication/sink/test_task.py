@@ -15,6 +15,7 @@ from tests.support.waiting import WAIT_SECONDS, a_quiet_while, in_time
 
 from fairlead.model.errors import Unreachable
 from fairlead.replication.carried.referred import ReferredFrame
+from fairlead.replication.sink import task
 from fairlead.replication.sink.connection import SinkSettings
 from fairlead.replication.sink.task import SinkTask
 from fairlead.spark.control import Control
@@ -313,6 +314,22 @@ async def test_a_failure_that_was_told_is_told_again_on_the_next_control_connect
             (LINK, RUN, "not_agreed"),
             (LINK, RUN, "unreachable"),
         ]
+
+
+async def test_a_failure_is_told_though_it_cannot_be_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the link would stand still, and nobody would know."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(task.log, "warning", fail)
+    async with fake_control() as control, fake_gateway(error=Error("not_agreed", "run upstream add")) as gateway:
+        sink = SinkTask(control.url, "w")
+        async with running(sink.run()):
+            sink.offer(link_frame(b"1", gateway.url))
+            await control.until(lambda: bool(control.all(Failed)))
+            sink.offer(link_frame(b"2", gateway.url))
+            assert sink.settled, "the run was dropped"
 
 
 async def test_a_failure_that_could_not_be_told_is_told_on_the_next_control_connection(

@@ -104,10 +104,10 @@ class SinkTask:
 
     def failed(self, failed: Failed) -> None:
         """Drop the run, and tell the source server."""
-        log.warning("destination failed", link=failed.link.hex(), reason=failed.reason, message=failed.message)
         self._events.append(failed)
         self._news.set()
         self._drop(failed.link, failed.shard, failed.run)
+        log.warning("destination failed", link=failed.link.hex(), reason=failed.reason, message=failed.message)
 
     def _drop(self, link: bytes, shard: int, run: GrantRun) -> None:
         """Forget all runs of the link's shard up to this one."""
