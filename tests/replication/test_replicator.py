@@ -11,7 +11,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, nullcontext
 from pathlib import Path
 
 import pytest
@@ -20,9 +20,9 @@ from websockets.asyncio.server import ServerConnection, serve
 from fairlead.model.conversation import from_json
 from fairlead.model.settings import Settings
 from fairlead.replication import replicator as replicator_module
-from fairlead.replication.replicator import Wanted, options_from, until_told
+from fairlead.replication.replicator import Wanted, options_from, run_once, until_told
 from fairlead.spark.control import RECONNECT_SECONDS
-from fairlead.spark.process import first_line, new_folder
+from fairlead.spark.process import SparkFailed, first_line, new_folder
 from fairlead.spark.rounds import seconds_left
 from fairlead.spark.session import home_of_jars
 from fairlead.spark.settings import SparkSettings, spark_configuration
@@ -71,14 +71,14 @@ def test_a_link_that_comes_back_keeps_spark() -> None:
 
 @asynccontextmanager
 async def idle_server(
-    links: int = 0, heard: list[ReplicatorState] | None = None
+    links: int = 0, heard: list[ReplicatorState] | None = None, waiting: int = 0
 ) -> AsyncIterator[tuple[str, asyncio.Event]]:
-    """A source server that says how many links there are; the event tells that somebody has asked. What the
-    replicator says of itself is added to `heard`."""
+    """A source server that says how many links there are and how many wait; the event tells that somebody has asked.
+    What the replicator says of itself is added to `heard`."""
     asked = asyncio.Event()
 
     async def tell(socket: ServerConnection) -> None:
-        await socket.send(to_json(LinksActive(links)))
+        await socket.send(to_json(LinksActive(links, waiting)))
         asked.set()
         async for text in socket:
             if heard is not None:
@@ -345,8 +345,31 @@ class FakeSpark:
         """Its Java process lives on."""
         return False
 
+    async def once(self, texts: object) -> None:
+        """Carry whatever is granted."""
+
     async def stop(self) -> None:
         """At once."""
+
+
+@pytest.mark.parametrize(("waiting", "said"), [(0, None), (1, "1 of 2 links cannot be carried now")])
+async def test_a_catch_up_fails_if_links_could_not_be_carried(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, waiting: int, said: str | None
+) -> None:
+    """Their destination is away: its tasks were granted nothing, or not all of it, and ended well."""
+    monkeypatch.setattr(replicator_module, "SparkProcess", FakeSpark)
+    monkeypatch.setattr(replicator_module, "find_java", lambda _: tmp_path / "java")
+    async with idle_server(2, waiting=waiting) as (url, _):
+        options = options_from(url, Settings(), SECRET_FILE.name)
+        with pytest.raises(SparkFailed, match=said) if said else nullcontext():
+            await run_once(options, {})
+
+
+async def test_a_catch_up_without_links_needs_no_java(tmp_path: Path) -> None:
+    """There is nothing to carry; the exit code is 0."""
+    async with idle_server() as (url, _):
+        code, _ = await ended(start(replicator(url, "--once"), PATH=str(tmp_path), JAVA_HOME=""))
+    assert code == 0
 
 
 async def test_a_query_that_dies_is_told_to_the_server_until_it_has_run_for_a_while(

@@ -211,7 +211,7 @@ MESSAGES: list[tuple[Kinds, object, str]] = [
         f'{{"type":"refused",{TEXT_LINK},{TEXT_RUN},"shard":0,"slices":1,"position":2}}',
     ),
     (SINK_HEARS, WithdrawRun(LINK, RUN, 3), f'{{"type":"withdraw",{TEXT_LINK},{TEXT_RUN},"shard":3}}'),
-    (REPLICATOR_HEARS, LinksActive(0), '{"type":"links","links":0}'),
+    (REPLICATOR_HEARS, LinksActive(2, 1), '{"type":"links","links":2,"waiting":1}'),
     (
         APPLY_SAYS,
         ApplyHello(1, LINK, RUN, HERE, REPLICA, 3),

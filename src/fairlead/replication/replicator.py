@@ -31,7 +31,7 @@ from fairlead.replication.self_report import SelfReport
 from fairlead.replication.spark.options import LinkOptions
 from fairlead.spark.control import RECONNECT_SECONDS, Control
 from fairlead.spark.java import find_java, java_environment
-from fairlead.spark.process import RESTART_SECONDS_MAX, RESTART_SECONDS_MIN, SparkProcess, first_line
+from fairlead.spark.process import RESTART_SECONDS_MAX, RESTART_SECONDS_MIN, SparkFailed, SparkProcess, first_line
 from fairlead.spark.settings import SparkSettings
 from fairlead.wire.control import LinksActive
 from fairlead.wire.first_of import first_of
@@ -204,18 +204,32 @@ async def run_once(options: ReplicatorOptions, environment: Mapping[str, str]) -
     Raises:
         JavaUnusable: Java is missing or too old.
         Unreachable: no server answers; this is found out before Spark starts.
-        SparkFailed: Spark says why.
+        SparkFailed: Spark says why, or the server that a destination does not answer.
     """
-    async with open_control(options.link.server, CONTROL_PATH, REPLICATOR_HEARS, options.link.secret_file):
-        pass
+    if (await _active(options)).links == 0:
+        log.info("there is no link to carry")
+        return
     java = await asyncio.to_thread(find_java, environment)
     once = replace(options, link=replace(options.link, once=True))
     spark = _spark(once, java_environment(java, environment))
     try:
         await spark.start()
         await spark.once(once.link.to_texts())
+        left = await _active(options)
     finally:
         await asyncio.shield(spark.stop())
+    if left.waiting:
+        why = f"{options.link.server}/health says why"
+        raise SparkFailed(f"not all was carried: {left.waiting} of {left.links} links cannot be carried now; {why}")
+
+
+async def _active(options: ReplicatorOptions) -> LinksActive:
+    """What the server says of its links now."""
+    link = options.link
+    async with open_control(link.server, CONTROL_PATH, REPLICATOR_HEARS, link.secret_file) as control:
+        message = await control.receive()
+        assert isinstance(message, LinksActive)
+        return message
 
 
 def options_from(server: str, settings: Settings, secret_file: str = "") -> ReplicatorOptions:

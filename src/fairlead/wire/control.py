@@ -370,9 +370,12 @@ class WithdrawRun:
 
 @dataclass(frozen=True, slots=True)
 class LinksActive:
-    """How many links want to move data; 0 needs no Spark. Sent at once and at each change."""
+    """How many links want to move data; 0 needs no Spark. Sent at once and at each change of that."""
 
     links: int
+    waiting: int
+    """Of how many of them nothing can be carried as it stands: the destination does not answer, or a person must mend
+    something."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -519,6 +519,17 @@ async def test_a_copy_into_a_deleted_stream_fails(sf: Site, ny: Site) -> None:
 async def test_the_replicator_is_told_how_many_links_want_to_move(sf: Site, ny: Site) -> None:
     """So that it starts Spark with the first and needs none without."""
     async with sf.control("replicator") as socket:
-        assert from_json(await socket.recv(), REPLICATOR_HEARS) == LinksActive(0)
+        assert from_json(await socket.recv(), REPLICATOR_HEARS) == LinksActive(0, 0)
         await agree(sf, ny)
-        assert from_json(await socket.recv(), REPLICATOR_HEARS) == LinksActive(1)
+        assert from_json(await socket.recv(), REPLICATOR_HEARS) == LinksActive(1, 1)
+    await until(lambda: state(sf).ready)
+    async with sf.control("replicator") as socket:
+        assert from_json(await socket.recv(), REPLICATOR_HEARS) == LinksActive(1, 0)
+
+
+async def test_the_replicator_is_told_of_how_many_links_nothing_can_be_carried(sf: Site, ny: Site) -> None:
+    """A catch-up that ends meanwhile has not carried all. A paused link waits for nobody."""
+    await sf.links.add_replica(SHIPS, REPLICA, urls=ny.urls)
+    await sf.links.add_replica(SHIPS, StreamPath("/ships", "away"), urls=("http://127.0.0.1:1",), paused=True)
+    async with sf.control("replicator") as socket:
+        assert from_json(await socket.recv(), REPLICATOR_HEARS) == LinksActive(1, 1)

@@ -535,3 +535,22 @@ async def test_once_ends_when_everything_was_answered(tmp_path: Path) -> None:
             async with in_time():
                 await task
     assert taken.handover.ended
+
+
+async def test_once_waits_for_a_grant_that_was_taken_back_unfinished(tmp_path: Path) -> None:
+    """Its destination was away for a moment: the server grants it again, and all is carried."""
+    site = Site(tmp_path)
+    site.commit(row(0, 1, 0))
+    start = site.server(site.grant({1: 0}), site.announce(site.objects))
+    async with fake_control(start) as control:
+        taken = Taken(control, ReaderSettings(once=True, once_quiet_seconds=0.2))
+        async with running(taken.task.run()) as task:
+            await taken.frames(1)
+            await control.say(Withdraw(1, "unreachable"))
+            await asyncio.sleep(0.6)  # longer than it waits for quiet
+            assert not task.done()
+            await control.say(site.grant({1: 0}, grant=2))
+            await taken.frames(1)
+            await control.say(Credit(2, 1, 1 << 20))
+            async with in_time():
+                await task

@@ -132,7 +132,7 @@ async def replicator(socket: WebSocket) -> None:
     outbox = Outbox()
 
     def tell() -> None:
-        outbox.put(LinksActive(runner.active))
+        outbox.put(LinksActive(runner.active, runner.waiting))
 
     unwatch = runner.watch(tell)
     tell()

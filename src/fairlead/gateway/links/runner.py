@@ -92,6 +92,11 @@ class LinkRunner:
         """Links, and other things, that want to move data; with none, no Spark is needed."""
         return sum(not link.record.paused for link in self._links) + self.others_active()
 
+    @property
+    def waiting(self) -> int:
+        """Links among these of which nothing can be carried as it stands."""
+        return sum(not link.record.paused and link.state.held_up for link in self._links)
+
     def watch(self, watcher: Callable[[], None]) -> Callable[[], None]:
         """Call `watcher` when links were added, removed, paused or resumed; answers what ends that."""
         self._watchers.add(watcher)

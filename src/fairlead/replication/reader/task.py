@@ -56,7 +56,8 @@ wait in the log instead go out in fewer, larger frames."""
 _REPORT_SECONDS = 0.2
 """How often the server is told what was read."""
 _ONCE_FIRST_SECONDS = 6.0
-"""With `once`, how long the task waits for its first grant before it takes the work as done."""
+"""With `once`, how long the task waits for its first grant, or for one again that was taken back unfinished, before it
+takes the work as done."""
 
 log = structlog.get_logger("fairlead.replication.reader")
 
@@ -76,6 +77,7 @@ class ReaderSettings:
 
 @dataclass(frozen=True, slots=True)
 class _RunningGrant:
+    link: bytes
     reader: GrantReader | RepairReader | KafkaReader
     view: LogView | None
     """Of the log that is read; None where a Kafka cluster is."""
@@ -151,6 +153,8 @@ class _Conversation:
         self._reads: dict[tuple[bytes, int], SharedReads] = {}
         self._work = FrameWork(asyncio.get_running_loop().time)
         self._running: dict[int, _RunningGrant] = {}
+        self._taken_back: set[bytes] = set()
+        """Links whose grants were withdrawn unfinished, and not given again yet."""
         self._credit_of_all = CreditPool(
             UNANSWERED_BYTES_OF_WORKER, UNANSWERED_BYTES_MAX, UNANSWERED_FRAMES_OF_WORKER, UNANSWERED_FRAMES_MAX
         )
@@ -176,7 +180,7 @@ class _Conversation:
             elif isinstance(message, KafkaGrant):
                 credit = CreditWindow(self._credit_of_all)
                 reader = KafkaReader(message, credit, self._control.send, self._hand_on, self._settings.frame_bytes)
-                self._start(message.grant, reader, credit, None)
+                self._start(message, reader, credit, None)
             elif isinstance(message, Withdraw):
                 self._withdraw(message)
             elif isinstance(message, Credit):
@@ -209,14 +213,19 @@ class _Conversation:
             reader = GrantReader(grant, view, storage, credit, send, self._hand_on, limits, reads)
         else:
             reader = RepairReader(grant, view, storage, credit, send, self._hand_on, limits)
-        self._start(grant.grant, reader, credit, view)
+        self._start(grant, reader, credit, view)
 
     def _start(
-        self, grant: int, reader: GrantReader | RepairReader | KafkaReader, credit: CreditWindow, view: LogView | None
+        self,
+        grant: Grant | RepairGrant | KafkaGrant,
+        reader: GrantReader | RepairReader | KafkaReader,
+        credit: CreditWindow,
+        view: LogView | None,
     ) -> None:
         task = asyncio.ensure_future(reader.run())
         task.add_done_callback(partial(self._ended, credit))
-        self._running[grant] = _RunningGrant(reader, view, task)
+        self._running[grant.grant] = _RunningGrant(grant.link, reader, view, task)
+        self._taken_back.discard(grant.link)
 
     def _view(self, key: tuple[bytes, int]) -> LogView:
         return self._views.setdefault(key, LogView(*key, self._control.send))
@@ -240,6 +249,8 @@ class _Conversation:
         running = self._running.pop(message.grant, None)
         if running is not None:
             running.task.cancel()
+            if not running.reader.caught_up:
+                self._taken_back.add(running.link)
 
     def _credit(self, message: Credit) -> None:
         running = self._running.get(message.grant)
@@ -269,10 +280,14 @@ class _Conversation:
     async def _until_caught_up(self) -> None:
         """Wait until every grant has been answered to its end, and no new one came for a moment."""
         clock = asyncio.get_running_loop().time
-        quiet_since, patience = clock(), _ONCE_FIRST_SECONDS
-        while clock() - quiet_since < patience:
+        quiet_since = clock()
+        while clock() - quiet_since < self._patience:
             await asyncio.sleep(_REPORT_SECONDS)
-            if self._running:
-                patience = self._settings.once_quiet_seconds
             if not all(running.reader.caught_up for running in self._running.values()):
                 quiet_since = clock()
+
+    @property
+    def _patience(self) -> float:
+        """How long nothing may happen before all is done."""
+        granted = self._running and not self._taken_back
+        return self._settings.once_quiet_seconds if granted else _ONCE_FIRST_SECONDS

@@ -82,8 +82,15 @@ class State(Enum):
         """A reader that has room may be given its slices at once; in the other READY states it is looked at first."""
         return self is State.READY or self is State.READY_ASKING
 
+    @property
+    def held_up(self) -> bool:
+        """Nothing is granted, and nobody has chosen that: the destination has not answered yet or has refused, or a
+        person must mend something."""
+        return self in _HELD_UP
+
 
 _READY = {State.READY, State.READY_DUE, State.READY_ASKING, State.READY_RESTING}
+_HELD_UP = {State.STOPPED, State.DUE, State.ASKING, State.RESTING, State.READY_RESTING}
 _STILL = {State.PAUSED, State.ASIDE, State.STOPPED}
 
 
