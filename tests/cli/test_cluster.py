@@ -67,10 +67,13 @@ def test_one_that_does_not_answer_is_entered_by_its_name(empty: CommandLine, ans
     empty.refused("cluster add -name porto -http http://h:1", "is called lisbon")
 
 
-def test_a_cluster_needs_an_address(empty: CommandLine, answer: dict[str, Any]) -> None:
-    """The entry that was there stays."""
+def test_a_cluster_needs_an_address(empty: CommandLine, answer: dict[str, Any], tmp_path: Path) -> None:
+    """The entry that was there stays. One without an address, which could be entered once, is told of."""
     empty.ok("cluster add -name lisbon -http http://h:1")
     for text in ("", ",", "%20,"):
         line = f"cluster add -name lisbon -http={text} -kafka h:1"
         empty.refused(line.replace("%20", ""), "give the address of the cluster, http://HOST:PORT")
     assert empty.ok("cluster list -json").json[0]["http"] == ["http://h:1"]
+    (tmp_path / "clusters.toml").write_text("[clusters.lisbon]\nhttp = []\n")
+    for line in ("replicator --data x", "stream list"):
+        empty.refused(line, "address")

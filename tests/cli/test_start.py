@@ -182,3 +182,14 @@ def test_nobody_can_answer_where_the_input_is_closed(empty: CommandLine) -> None
     command = ["sh", "-c", 'exec "$@" <&-', "sh", *PROGRAM, "stream", "delete", "-path", "/a"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, "add --yes" in done.stderr) == (1, True)
+
+
+def test_a_closed_output_is_open_in_what_is_started(empty: CommandLine) -> None:
+    """The replicator, and its Java, would else write their output into whatever they open first."""
+    program = (
+        "import subprocess, sys\nfrom fairlead.cli import main, program\n"
+        "child = [sys.executable, '-c', 'import sys; sys.exit(sys.stdout is None)']\n"
+        "program.run = lambda *_: subprocess.call(child)\nmain.main()"
+    )
+    done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-c", program], check=False)
+    assert done.returncode == 0

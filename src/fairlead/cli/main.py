@@ -41,10 +41,13 @@ def _run(program: str) -> None:
 
 
 def _open_all_streams() -> None:
-    """A stream that the starter has closed (`>&-`) leads nowhere; else what is opened next would get its number."""
+    """A stream that the starter has closed (`>&-`) leads nowhere, here and in what is started from here; else what is
+    opened next would get its number."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+            number = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, mode))
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def replicator(
     """Run only the replicator of a cluster: the Spark application that moves records along its links."""
     if (data is None) == (secret_file is None):
         raise InvalidValue("say where the server's secret is: --data DIR (its data directory) or --secret-file FILE")
-    address = check_url(url) if url is not None else chosen_cluster(cluster).http[0]
+    address = check_url(url if url is not None else next(iter(chosen_cluster(cluster).http), ""))
     chosen = _chosen(settings, json_logs)
     os.environ.update(log_variables(chosen.log_level, chosen.log_format))
     secret = ["--data", str(data)] if data is not None else ["--secret-file", str(secret_file)]
