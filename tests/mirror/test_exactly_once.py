@@ -107,6 +107,35 @@ async def test_after_a_transaction_that_failed_all_of_it_is_mirrored_again(
     assert any("as the test wants" in line for line in world.said)
 
 
+async def test_a_broker_that_does_not_know_the_books_does_not_make_them_empty(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has not heard of the topic for a moment, in which a transaction has failed and positions are read."""
+    topics = world.b.topics
+    unknown = [0]
+
+    async def not_all(names: Iterable[str] | None) -> Mapping[str, Topic]:
+        found = dict(await topics(names))
+        if unknown[0] and POSITIONS in found:
+            del found[POSITIONS]
+            unknown[0] -= 1
+        return found
+
+    monkeypatch.setattr(world.b, "topics", not_all)
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 20))
+    async with world.running(exactly_once=True) as mirror:
+        await until(lambda: world.b.values("t") == numbers(0, 20))
+        world.b.opened_id = lambda transactional_id: unknown.__setitem__(0, 1)
+        world.b.fails = failing(1, lambda: Aborted("as the test wants"))
+        world.a.put("t", 0, numbers(20, 40))
+        await until(lambda: len(world.b.values("t")) >= 40)
+        await until(lambda: offsets(world.b) == {0: 40})
+    assert world.b.values("t") == numbers(0, 40)
+    assert unknown == [0]
+    assert mirror.tally.clean
+
+
 async def test_what_was_fetched_before_a_failure_is_not_taken_after_it(world: World) -> None:
     """The stream holds an answer while it is paused. Taken later, it would lie beyond what is mirrored again."""
     world.a.make("t")

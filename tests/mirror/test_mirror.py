@@ -13,6 +13,7 @@ import pytest
 from fairlead.mirror.bytes.outgoing import Outgoing
 from fairlead.mirror.configs import Setting
 from fairlead.mirror.mirror import Mirror
+from fairlead.mirror.names import positions_topic
 from fairlead.mirror.patience import insisting
 from fairlead.mirror.ports import LATEST, Place, Topic
 from fairlead.model.errors import BadRequest, Fenced, InvalidValue, NotAllowed, TryAgain, UnknownPartition, Unreachable
@@ -653,6 +654,30 @@ async def test_a_group_that_takes_no_commit_ends_no_mirror(world: World, monkeyp
         await until(lambda: any("OFFSET_METADATA_TOO_LARGE" in line for line in world.said))
         world.a.put("t", 0, numbers(0, 3))
         await until(lambda: world.b.values("t") == numbers(0, 3))
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+async def test_a_start_reads_the_books_though_a_broker_has_not_heard_of_them(
+    world: World, monkeypatch: pytest.MonkeyPatch, exactly_once: bool
+) -> None:
+    """Else all would be mirrored again."""
+    topics, books = world.b.topics, positions_topic("m")
+    unknown = [2]
+
+    async def not_all(names: Iterable[str] | None) -> Mapping[str, Topic]:
+        found = dict(await topics(names))
+        if unknown[0] and names is not None and books in found:
+            del found[books]
+            unknown[0] -= 1
+        return found
+
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 5))
+    await world.once(exactly_once=exactly_once)
+    monkeypatch.setattr(world.b, "topics", not_all)
+    await world.once(exactly_once=exactly_once)
+    assert world.b.values("t") == numbers(0, 5)
+    assert unknown == [0]
 
 
 async def test_books_of_another_program_stop_the_mirror(world: World) -> None:

@@ -49,7 +49,7 @@ class Destination:
         self._clock = clock
         self._replication = replication
         # Read to the end, whatever transactions are open there: nothing that a dead mirror has left hides who runs it.
-        self._holders = Journal(cluster, positions_topic(name), HOLDER_LANE, committed=False)
+        self._holders = Journal(cluster, positions_topic(name), HOLDER_LANE, committed=False, made=True)
         self._lanes: Lanes | None = None
         self._by_transactions = False
         """Positions are written with what lies below them."""
@@ -61,18 +61,19 @@ class Destination:
         """The producer of the books."""
 
     async def read_book(self) -> Book:
-        """What the books say now.
+        """What the books say now. Before they were opened, they may not be there.
 
         Raises:
             BadRequest: they are another program's.
             TryAgain
         """
-        journal = Journal(self.cluster, positions_topic(self.name))
+        journal = Journal(self.cluster, positions_topic(self.name), made=self._scribe is not None)
         self.book = read_book(await journal.news(), journal.topic)
         return self.book
 
     async def holders(self) -> Sequence[Holder]:
-        """What holders have said since this was asked last, in order. Raises: BadRequest, TryAgain."""
+        """What holders have said since this was asked last, in order; the books are open. Raises: BadRequest,
+        TryAgain."""
         return [
             holder_of(value) for key, value in await self._holders.news() if key == HOLDER_KEY and value is not None
         ]

@@ -148,11 +148,12 @@ class Mirror:
             await self._patiently(self._destination.refresh, "the destination")
             if self._options.exactly_once:
                 await self._patiently(self._destination.check_transactions, "the destination")
-            await self._patiently(self._destination.read_book, "the destination")
             if self._options.dry_run:
+                await self._destination.read_book()
                 await self._show_plan()
                 return
             await self._patiently(self._destination.open_books, "the destination")
+            await self._patiently(self._destination.read_book, "the destination")
             await self._holding.take(takeover=self._options.takeover)
             if self._options.exactly_once:
                 await self._patiently(self._open_lanes, "the destination")

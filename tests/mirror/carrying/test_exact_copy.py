@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
+import pytest
+
 from fairlead.mirror.books.book import Position
 from fairlead.mirror.books.plain import outgoing_of
 from fairlead.mirror.bytes.outgoing import Outgoing
@@ -144,6 +146,15 @@ async def test_where_it_begins_is_not_forgotten_with_its_first_transaction() -> 
     lane.portions[0][1].committed()
     lane.copy.go_back(Position(7, 0, "t", "t"))
     assert lane.copy.position.offset == 7
+
+
+async def test_who_has_committed_something_never_begins_anew() -> None:
+    """Where the books say nothing of it, all that was mirrored would come twice."""
+    lane = FakeLane()
+    lane.take("a")
+    with pytest.raises(BadRequest, match="position is gone"):
+        lane.copy.go_back(None)
+    assert lane.again == 0
 
 
 async def test_a_refusal_stops_the_partition_before_it_once_the_rest_is_sent_again() -> None:

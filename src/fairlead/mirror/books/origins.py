@@ -104,6 +104,7 @@ class Origins:
             for key, value in await self._journal.news():
                 if key is not None and value is not None:
                     self._enter(_KEY.read(key), value)
+            self._journal.made = self._journal.made or bool(self._origins)
         except Unreadable as error:
             raise BadRequest(f"topic {REGISTRY} holds a record of another version or program: {error}") from None
 

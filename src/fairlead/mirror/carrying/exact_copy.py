@@ -213,13 +213,21 @@ class ExactCopy(Copy):
 
     def go_back(self, position: Position | None) -> None:
         """All that was under way is as if it never was; fetch again from there, or from where it begins, if that is not
-        committed yet."""
+        committed yet.
+
+        Raises:
+            BadRequest: that is committed, and there is no position.
+        """
         self.went_back += 1
         if self._begins:
             self._forget(self._begin)
             self.begin()
+        elif position is not None:
+            self._forget(position)
         else:
-            self._forget(position or self._begin)
+            raise BadRequest(
+                f"{self.part}: its position is gone from the topic of positions, so nobody knows what was mirrored"
+            )
         self._moved(self)
         if self.stopped is None:
             self._again(self)

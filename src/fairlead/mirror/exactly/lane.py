@@ -55,7 +55,8 @@ class Carried(Protocol):
     part: Part
 
     def go_back(self, position: Position | None) -> None:
-        """All that was under way is as if it never was; begin again there. None: at the beginning of all."""
+        """All that was under way is as if it never was; begin again there. None: the books say nothing of it. Raises:
+        BadRequest: they have said something."""
         ...
 
     def give_up(self) -> None:
@@ -110,7 +111,7 @@ class Lane:
             strand.opened = False
         await self._guard.open()
         while True:
-            records = await Journal(self._ground.cluster, self._topic, self._number).news()
+            records = await Journal(self._ground.cluster, self._topic, self._number, made=True).news()
             book = read_book(records, self._topic)
             fresh = [origin for origin in sorted(book.origins) if not self._strand(origin).opened]
             if not fresh:
