@@ -288,6 +288,25 @@ def test_a_pack_goes_with_its_last_object(storage: LocalStorage, root: Path) -> 
     assert not list(LocalStorage(root, packs=PackSettings()).list(""))
 
 
+def test_packs_that_are_gone_are_forgotten(root: Path) -> None:
+    """A server makes hundreds of thousands in its life, and each look at the directory went through all of them."""
+    storage = always_packed(root, packs_max=1, pack_bytes=4 * BLOCK)  # a commit in each
+    reader = ReadOnlyLocalStorage(root)
+    for number in range(1, 30):
+        storage.put_if_absent(commit(number), b"%d" % number)
+        assert len(packs_of(root)) <= 4
+        assert len(list(reader.list(""))) <= 3
+        if number > 2:
+            storage.delete(commit(number - 2))
+    left = [commit(28), commit(29)]
+    for each in (storage, reader):
+        assert list(each.list("")) == left
+        assert [each.get(name) for name in left] == [b"28", b"29"]
+        # Its memory has no public face.
+        known = each._index  # noqa: SLF001
+        assert len(known._known) == len(known._packs) == len(packs_of(root))  # noqa: SLF001
+
+
 def test_a_pack_of_which_nothing_is_there_goes_at_the_next_start(storage: LocalStorage, root: Path) -> None:
     """Its maker was killed before it could remove it."""
     storage.put_if_absent(commit(1), b"x")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections import defaultdict
@@ -39,6 +40,8 @@ class Pack:
 
     name: str
     path: str
+    number: int
+    """It stands for the pack in the rows of commits; no other has it, not even a later one of this name."""
     end: int = pack_file.FIRST
     """Up to here its records are known."""
     last: Place = NOWHERE
@@ -111,10 +114,10 @@ class _Commits:
             there = self._there()
             self._rows, self._count, self._gone = there, len(there), 0
 
-    def drop(self, pack: int) -> None:
-        """Forget all that lay in a pack."""
+    def drop(self, packs: Sequence[int]) -> None:
+        """Forget all that lay in these packs."""
         rows = self._there()
-        self._rows = rows[rows["pack"] != pack]
+        self._rows = rows[~np.isin(rows["pack"], packs)]
         self._count, self._gone = len(self._rows), 0
 
     def numbers(self) -> list[int]:
@@ -146,8 +149,10 @@ class PackIndex:
         self.root = root
         self.folder = os.path.join(root, pack_file.FOLDER)
         self.lock = threading.RLock()
-        self._packs: list[Pack] = []
-        self._known: dict[str, int] = {}
+        self._numbers = itertools.count()
+        self._known: dict[str, Pack] = {}
+        """Those that are there, by name, or were a moment ago; so with `_packs`, by number."""
+        self._packs: dict[int, Pack] = {}
         self._commits: dict[str, _Commits] = {}
         self._settling = threading.Lock()
         self._unsettled: OSError | None = None
@@ -203,13 +208,11 @@ class PackIndex:
 
     def pack(self, name: str) -> Pack:
         """The pack of a name, known from now on."""
-        return self._packs[self._number(name)]
-
-    def _number(self, name: str) -> int:
-        if name not in self._known:
-            self._known[name] = len(self._packs)
-            self._packs.append(Pack(name, pack_file.path_of(self.root, name)))
-        return self._known[name]
+        found = self._known.get(name)
+        if found is None:
+            found = Pack(name, pack_file.path_of(self.root, name), next(self._numbers))
+            self._known[name] = self._packs[found.number] = found
+        return found
 
     def _behind(self, pack: Pack) -> Sequence[tuple[int, Record]]:
         """The records behind those that are known."""
@@ -226,7 +229,7 @@ class PackIndex:
     def lost(self, pack: Pack, place: Place, end: int) -> Sequence[tuple[int, Record]]:
         """The last record of a pack, of which only its name and its `end` are known; for `note`."""
         pack.end, pack.last = end, place
-        return [(self._known[pack.name], pack_file.lost(place, end))]
+        return [(pack.number, pack_file.lost(place, end))]
 
     def read_on(self, pack: Pack, descriptor: int, end: End | None = None) -> Sequence[tuple[int, Record]]:
         """The records behind those that are known, up to the first of which nothing is known, or to `end`; for
@@ -235,8 +238,7 @@ class PackIndex:
         if found:
             pack.end, pack.last = found[-1].end, found[-1].place
             pack.marked |= not all(record.there for record in found)
-        number = self._known[pack.name]
-        return [(number, record) for record in found if record.there]
+        return [(pack.number, record) for record in found if record.there]
 
     def note(self, new: Sequence[tuple[int, Record]]) -> None:
         """Records that were found, of any packs: each folder is put in order once."""
@@ -250,15 +252,24 @@ class PackIndex:
 
     def forget_all_but(self, there: Sequence[str]) -> None:
         """Forget the packs that are not there any more."""
-        for name in self._known.keys() - set(there):
-            pack = self.pack(name)
-            if not pack.gone:
-                pack.gone = True
-                self._drop(self._known[name])
+        self.forget([self._known[name] for name in self._known.keys() - set(there)])
 
-    def _drop(self, number: int) -> None:
-        for folder, commits in [*self._commits.items()]:
-            commits.drop(number)
+    def forget(self, packs: Sequence[Pack]) -> None:
+        """Forget packs that were removed, and all that is still known to lie in them. One that this process appends to
+        is known until its end."""
+        with self.lock:
+            for pack in packs:
+                pack.gone = True
+            self._drop([pack.number for pack in packs if pack.there])
+            for pack in packs:
+                pack.there = 0
+                if pack.descriptor is None:
+                    self._known.pop(pack.name, None)
+                    self._packs.pop(pack.number, None)
+
+    def _drop(self, numbers: Sequence[int]) -> None:
+        for folder, commits in [*self._commits.items()] if numbers else []:
+            commits.drop(numbers)
             if not len(commits):
                 del self._commits[folder]
 
@@ -276,7 +287,7 @@ class PackIndex:
             commits = self._commits.get(folder)
             if commits is None:
                 commits = self._commits[folder] = _Commits()
-            commits.add([(number, self._known[pack.name], start, length)])
+            commits.add([(number, pack.number, start, length)])
             pack.there += 1
 
     def retire(self, pack: Pack, end: int, last: Place) -> None:
@@ -315,7 +326,7 @@ class PackIndex:
             if self._unsettled is not None:
                 raise OSError(*self._unsettled.args)
             with self.lock:
-                marked = [pack for pack in self._packs if pack.marked and not pack.gone]
+                marked = [pack for pack in self._known.values() if pack.marked and not pack.gone]
                 for pack in marked:
                     pack.marked = False
             for pack in marked:
@@ -337,7 +348,7 @@ class PackIndex:
     def empty(self) -> Sequence[Pack]:
         """Packs in which nothing is any more; from now on they count as gone."""
         with self.lock:
-            found = [pack for pack in self._packs if pack.whole and not pack.there and not pack.gone]
+            found = [pack for pack in self._known.values() if pack.whole and not pack.there and not pack.gone]
             for pack in found:
                 pack.gone = True
             return found

@@ -149,11 +149,11 @@ class PackKeeper:
             for pack in gone:
                 self._unlink(pack)
 
-    @staticmethod
-    def _unlink(pack: Pack) -> None:
+    def _unlink(self, pack: Pack) -> None:
         pack.gone = True
         with suppress(FileNotFoundError):
             os.unlink(pack.path)
+        self._index.forget([pack])
 
 
 def check_unregistered(pack: Pack, descriptor: int) -> None:
