@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode
 from tests.broker.handlers.asking import Asker, asking
 from tests.support.batches import changed, produced_to
 from tests.support.rows import said_of
+from tests.support.waiting import in_time, until
 
-from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch
+from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch, read_header, set_offset
+from fairlead.streamlog.requests.cuts import cut
 from fairlead.streamlog.rows import ABORT, Row
 from fairlead.streamlog.writing.draft import Draft
 
@@ -91,6 +94,76 @@ async def test_a_batch_for_which_there_is_no_room_does_not_make_the_answer_wait(
         await filled(asker, [[LARGE], [LARGE]])
         found = await fetch(asker, [(0, 10_000), (0, 10_000)], L + S, min_bytes=L + 1)
         assert [size_of(part) for part in found] == [L, 0]
+
+
+@pytest.mark.parametrize("session_epoch", [-1, 0])
+@pytest.mark.parametrize("cache_bytes", [IN_MEMORY, ON_DISK])
+async def test_an_answer_has_what_is_wanted_at_least_as_soon_as_that_is_there(
+    cache_bytes: int, session_epoch: int
+) -> None:
+    """Also where a partition in the answer gets more, which is read on, and once: whatever came before, and in whatever
+    order, the answer is made by what makes it enough. A later one begins anew."""
+    async with asking(cache_bytes=cache_bytes) as asker, in_time():
+        await filled(asker, [[SMALL], [SMALL], []])
+        shard, topic = asker.cluster.stream("/default").topic("sized")
+        asked = [(0, 10_000)] * 3
+        for _ in range(2):
+            ends = [shard.state.partition(topic.number, each).end for each in range(3)]
+            wants = (sum(ends) + 4) * S
+            options: Any = {"session_epoch": session_epoch, "max_wait": timedelta(hours=1)}
+            waiting = asyncio.create_task(fetch(asker, asked, 50_000, wants, **options))
+            for partition in (0, 2, 0, 1):
+                await until(lambda: shard.watched == 3)
+                assert not waiting.done()
+                await produced_to(shard, topic.number, partition, SMALL)
+            read = await waiting
+            assert [size_of(part) for part in read] == [(ends[0] + 2) * S, (ends[1] + 1) * S, (ends[2] + 1) * S]
+            for part in read:
+                batches = [read_header(part.records[at : at + S]).base_offset for at in range(0, size_of(part), S)]
+                assert batches == list(range(part.high_watermark))
+
+
+@pytest.mark.parametrize("session_epoch", [-1, 0])
+async def test_no_more_of_a_partition_is_read_on_than_its_own_limit(session_epoch: int) -> None:
+    """What comes then makes the answer: it would never get more."""
+    async with asking() as asker, in_time():
+        await filled(asker, [[SMALL], []])
+        shard, topic = asker.cluster.stream("/default").topic("sized")
+        asked, options = [(0, 2 * S + 1), (0, 10)], {"session_epoch": session_epoch, "max_wait": timedelta(hours=1)}
+        waiting = asyncio.create_task(fetch(asker, asked, 50_000, 10 * S, **options))
+        for _ in range(2):
+            await until(lambda: shard.watched == 2)
+            await produced_to(shard, topic.number, 0, SMALL)
+        assert [size_of(part) for part in await waiting] == [2 * S, 0]
+
+
+@pytest.mark.parametrize("session_epoch", [-1, 0])
+async def test_a_partition_that_is_cut_while_an_answer_waits_is_read_anew(session_epoch: int) -> None:
+    """Nothing of what stood there before goes along with what stands there now; one that is gone says only that."""
+    async with asking() as asker, in_time():
+        await filled(asker, [[SMALL, SMALL]])
+        shard, topic = asker.cluster.stream("/default").topic("sized")
+        options: Any = {"session_epoch": session_epoch, "max_wait": timedelta(hours=1)}
+        others = [batch(1), batch(2), batch(3)]
+        wants = 2 * S + len(b"".join(others))
+        waiting = asyncio.create_task(fetch(asker, [(0, 10_000)], 50_000, wants, **options))
+        await until(lambda: shard.watched == 1)
+
+        def follow_on(draft: Draft) -> None:
+            cut(draft, topic.number, 0, 1, "takeover", 5, None)
+            for offset, other in enumerate(others, 1):
+                appended(topic.number, offset, bytes(set_offset(other, offset, 0)))(draft)
+
+        await shard.submit(follow_on)
+        assert not waiting.done()
+        await produced_to(shard, topic.number, 0, SMALL)
+        (read,) = await waiting
+        assert read.records == b"".join(set_offset(each, at, 0) for at, each in enumerate([SMALL, *others, SMALL]))
+        waiting = asyncio.create_task(fetch(asker, [(0, 10_000)], 50_000, 10 * S, **options))
+        await until(lambda: shard.watched == 1)
+        await asker.cluster.stream("/default").delete_topic("sized")
+        (read,) = await waiting
+        assert (read.error_code, size_of(read)) == (ErrorCode.unknown_topic_or_partition, 0)
 
 
 BATCHES = st.lists(st.integers(0, 60).map(batch), max_size=4)

@@ -20,7 +20,9 @@ from fairlead.broker.pacing import Pace
 from fairlead.broker.topics.partitions import check_epoch, find_topic
 from fairlead.broker.topics.topics import Found, ListenerView
 from fairlead.model.errors import OffsetOutOfRange
+from fairlead.protocol.batch import read_header
 from fairlead.protocol.fetch import FetchPartition, FetchPartitionResponse
+from fairlead.protocol.fetch import Part as Bytes
 from fairlead.streamlog.reading.fetch import Fetched
 
 PARTITION_BYTES: Final = 1000
@@ -88,6 +90,15 @@ class Part:
     """Of the answer's batches."""
     committed: bool = False
     """Only committed records were asked for."""
+    cut_count: int = 0
+    """How often logs of its shard had been cut when it was read."""
+
+    @property
+    def next_offset(self) -> int:
+        """What is to be read next."""
+        if self.answer is None or not self.answer.batches:
+            return self.asked.offset
+        return read_header(self.answer.batches[-1]).last_offset + 1
 
     @property
     def is_done(self) -> bool:
@@ -102,12 +113,12 @@ class Part:
 
     @property
     def at_end(self) -> bool:
-        """There was nothing to read, and that holds now."""
+        """All that is there now was read."""
         end = self.topic.end_of(self.asked.partition, committed=self.committed)
-        return self.is_done and self.asked.offset >= end
+        return self.next_offset == end if self.size_bytes else self.is_done and self.asked.offset >= end
 
     def forget(self) -> None:
-        """The answer is packed."""
+        """The answer is packed, or what was found does not hold any more."""
         self.answer = None
         self.size_bytes = 0
 
@@ -116,6 +127,7 @@ class _Cold(NamedTuple):
     """A partition whose next batches are not in memory, and how many bytes of them may be read."""
 
     part: Part
+    offset: int
     max_bytes: int
     at_least_one: bool
     committed: bool
@@ -148,8 +160,8 @@ class Reading:
         return self._room_bytes <= 0 < self.size_bytes
 
     async def read(self, parts: Iterable[Part]) -> None:
-        """Read each part. As long as there is nothing, what comes next may be too large: its size must be known before
-        others get what is left."""
+        """Read each part; one that has data already, behind that. As long as there is nothing, what comes next may be
+        too large: its size must be known before others get what is left."""
         pace = Pace()
         cold: list[_Cold] = []
         for part in parts:
@@ -161,15 +173,25 @@ class Reading:
         if cold:
             await self._read_cold(cold)
 
+    def give_back(self, part: Part) -> None:
+        """Read anew what comes of a part, if anything."""
+        self.size_bytes -= part.size_bytes
+        self._room_bytes += part.size_bytes
+        part.forget()
+
     def _read(self, part: Part, cold: list[_Cold]) -> None:
         """Answer from memory; what is not there goes to `cold` with the room that is kept for it."""
-        part.forget()
         found, asked = part.topic.found, part.asked
         if found is None:
             part.answer = FetchPartitionResponse(asked.partition, part.topic.error)
             self._failed = True
             return
-        limit = max(0, min(asked.max_bytes, self._room_bytes))
+        cut_count = found.shard.state.cut_count
+        if part.size_bytes and part.cut_count != cut_count:
+            self.give_back(part)  # what follows now may follow on other records
+        part.cut_count = cut_count
+        offset = part.next_offset if part.size_bytes else asked.offset
+        limit = max(0, min(asked.max_bytes - part.size_bytes, self._room_bytes))
         first = not self.size_bytes
         try:
             found.shard.check_open()
@@ -177,7 +199,7 @@ class Reading:
             check_epoch(found, asked.partition, asked.current_leader_epoch)
             reader, number = found.shard.reader, found.topic.number
             fetched = reader.fetch_cached(
-                number, asked.partition, asked.offset, limit, at_least_one=first, committed=self._committed
+                number, asked.partition, offset, limit, at_least_one=first, committed=self._committed
             )
         except Exception as error:
             self._put(part, error)
@@ -190,7 +212,7 @@ class Reading:
             self._put(part, fetched)
         else:
             self._room_bytes -= limit
-            cold.append(_Cold(part, limit, first, self._committed))
+            cold.append(_Cold(part, offset, limit, first, self._committed))
 
     async def _read_cold(self, cold: Sequence[_Cold]) -> None:
         results = await asyncio.get_running_loop().run_in_executor(self._readers, _read_from_disk, cold)
@@ -211,18 +233,20 @@ class Reading:
     def _put(self, part: Part, result: Fetched | Exception) -> None:
         partition = part.asked.partition
         if isinstance(result, Exception):
+            self.give_back(part)
             bounds = (result.end, result.start) if isinstance(result, OffsetOutOfRange) else (-1, -1)
             part.answer = FetchPartitionResponse(partition, self._code(part, result), *bounds)
             self._failed = True
             return
-        end, start, batches = result.high_watermark, result.log_start, result.batches
+        end, start, stable = result.high_watermark, result.log_start, result.stable_end
+        self._left_out |= not result.batches and part.next_offset < (stable if self._committed else end)
+        size_bytes = sum(map(len, result.batches))
+        batches, aborted = _behind(part, result) if part.size_bytes else (result.batches, result.aborted)
         part.committed = self._committed
-        stable, aborted = result.stable_end, result.aborted
         part.answer = FetchPartitionResponse(partition, ErrorCode.none, end, start, batches, stable, aborted)
-        part.size_bytes = sum(map(len, batches))
-        self.size_bytes += part.size_bytes
-        self._room_bytes = max(0, self._room_bytes - part.size_bytes)
-        self._left_out |= not batches and part.asked.offset < (stable if self._committed else end)
+        part.size_bytes += size_bytes
+        self.size_bytes += size_bytes
+        self._room_bytes = max(0, self._room_bytes - size_bytes)
 
     def _code(self, part: Part, error: Exception) -> ErrorCode:
         """A client without epochs that stands behind a cut asks for metadata and tries again while it is made to wait;
@@ -259,6 +283,14 @@ class Waker:
             self._woken = None
 
 
+def _behind(part: Part, result: Fetched) -> tuple[Sequence[Bytes], Sequence[tuple[int, int, int]]]:
+    """The batches and aborted transactions of a part, once more was read of it."""
+    before = part.answer
+    assert before is not None
+    aborted = [each for each in result.aborted if each not in before.aborted]
+    return [*before.batches, *result.batches], (*before.aborted, *aborted)
+
+
 def _read_from_disk(cold: Sequence[_Cold]) -> list[Fetched | Exception]:
     """Runs in a thread."""
     return [_read_one(one) for one in cold]
@@ -283,7 +315,7 @@ def _read_one(cold: _Cold) -> Fetched | Exception:
         return reader.fetch(
             number,
             asked.partition,
-            asked.offset,
+            cold.offset,
             cold.max_bytes,
             at_least_one=cold.at_least_one,
             committed=cold.committed,

@@ -8,6 +8,7 @@ look into a table. Clients with sessions (`sessions.py`) need not even send it; 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,6 +36,9 @@ class _Entry:
     packed: bytes = b""
     """The answers for the wire, as they were when there was nothing to read."""
     watches: list[Watch] = field(default_factory=list)
+    """Of each part, or of none."""
+    behind: list[Part] = field(default_factory=list)
+    """Of which there was more when they had been read."""
 
     @property
     def kept_bytes(self) -> int:
@@ -45,6 +49,13 @@ class _Entry:
     def has_data(self) -> bool:
         """Something was found for the answer that is being made."""
         return any(part.size_bytes for part in self.parts)
+
+    def moved(self) -> list[Part]:
+        """Of which there may be more since they were read, or since this was asked."""
+        moved = [part for part, watch in zip(self.parts, self.watches, strict=True) if watch.has_moved()]
+        found = list(dict.fromkeys([*self.behind, *moved]))
+        self.behind = []
+        return found
 
     def answers(self) -> FetchTopicResponse:
         """What was found of each partition."""
@@ -156,20 +167,20 @@ class Poll:
         for entry in self._memory.take(listener, topics, self._form):
             self._entries[entry] = None
             await pace.turn()
-        await self._read([entry for entry in self._entries if not entry.current])
+        await self._read({entry: entry.parts for entry in self._entries if not entry.current})
 
     async def read_moved(self) -> None:
         """Read again where something has moved since."""
-        moved = [entry for entry in self._memory.moved if entry.watches and not entry.has_data]
+        moved = [entry for entry in self._memory.moved if entry.watches]
         self._memory.moved.clear()
-        await self._read(moved)
+        await self._read({entry: entry.moved() if entry in self._looked_at else entry.parts for entry in moved})
 
     async def wait(self, deadline: float) -> bool:
         """Until something moves; False if nothing did before `deadline` (the loop's time, seconds)."""
         memory = self._memory
         if not memory.moved:
             await memory.waker.wait(deadline)
-        return bool(memory.moved)
+        return bool(memory.moved) and asyncio.get_running_loop().time() < deadline
 
     @property
     def topics(self) -> int:
@@ -182,30 +193,34 @@ class Poll:
             yield entry.packed or entry.answers()
 
     def settle(self) -> None:
-        """The answer is packed: keep no batches until the next request."""
+        """The answer is packed, or given up: keep no batches until the next request."""
         for entry in self._looked_at:
             for part in entry.parts:
                 part.forget()
         self._memory.settle()
 
-    async def _read(self, entries: list[_Entry]) -> None:
+    async def _read(self, entries: dict[_Entry, list[Part]]) -> None:
+        """Read these parts of topics of which all others were read before."""
         self._looked_at |= dict.fromkeys(entries)
         for entry in entries:
             entry.packed = b""
-        await self._reading.read(part for entry in entries for part in entry.parts)
+        await self._reading.read(part for parts in entries.values() for part in parts)
         pace = Pace()
-        for entry in entries:
-            self._settle(entry)
+        for entry, parts in entries.items():
+            self._settle(entry, parts)
             await pace.turn()
 
-    def _settle(self, entry: _Entry) -> None:
-        """A topic without anything to read is watched, and its answer kept until it moves."""
-        if entry.has_data or any(part.answer is None or part.answer.error for part in entry.parts):
+    def _settle(self, entry: _Entry, parts: list[Part]) -> None:
+        """A topic is watched if there is nothing to read, or not enough in all; without anything to read its answer is
+        kept until it moves. `parts` were read now."""
+        has_data = entry.has_data
+        if (has_data and self._reading.enough) or any(part.answer is None or part.answer.error for part in parts):
             return
         if not entry.watches:
             self._memory.watch(entry)
-        if all(part.at_end for part in entry.parts):
+        entry.behind = [part for part in parts if not part.at_end]
+        if entry.behind:
+            self._memory.moved[entry] = None  # it moved while it was read, or there was no room for it
+        elif not has_data:
             entry.packed = pack_topic(entry.answers(), *self._form)
             entry.current = True
-        else:
-            self._memory.moved[entry] = None  # it moved while it was read, or there was no room for it

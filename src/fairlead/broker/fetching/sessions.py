@@ -196,30 +196,36 @@ class SessionPoll:
                 part.forget()  # it moved since: what was found says no longer that there is nothing
         await self._find(due)
         await self._reading.read(self._unread(due))
+        if not self._reading.enough:
+            self.session.due |= {part: None for part in due if part.size_bytes and not part.at_end}
 
     def _unread(self, due: Iterable[_Part]) -> Iterator[_Part]:
         for part in due:
             if self._reading.exhausted and not self._everything:
                 return
-            if not part.size_bytes:
-                yield part
+            yield part
 
     async def _find(self, due: Iterable[_Part]) -> None:
         """Find topics that are new or have changed."""
         pace = Pace()
+        changed = set()
         for topic in {part.topic: None for part in due}:
             if not topic.same and not self.over:
+                changed.add(topic)
                 topic.find(self.session.owner.listener)
                 for part in topic.parts.values():
                     part.watch()
             await pace.turn()
+        for part in due if changed else ():
+            if part.topic in changed:
+                self._reading.give_back(part)
 
     async def wait(self, deadline: float) -> bool:
         """Until something moves; False if nothing did before `deadline` (the loop's time, seconds), or it is over."""
         session = self.session
         if not session.due and not self.over:
             await session.waker.wait(deadline)
-        return bool(session.due) and not self.over
+        return bool(session.due) and not self.over and asyncio.get_running_loop().time() < deadline
 
     def answers(self) -> list[FetchTopicResponse]:
         """What the client is to be told."""

@@ -28,6 +28,11 @@ class Watch:
         if self._callback is not None:
             self._callback()
 
+    def has_moved(self) -> bool:
+        """Whether it moved since this was asked last."""
+        moved, self._moved = self._moved, False
+        return moved
+
     async def wait(self) -> None:
         """Until the partition moves."""
         if not self._moved:

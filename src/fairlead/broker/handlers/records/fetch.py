@@ -77,12 +77,13 @@ class _Fetch:
 
     async def _without_session(self, topics: Iterable[bytes]) -> list[Part]:
         poll = Poll(self._ctx.connection.fetches, self._reading, (self._ctx.version, self._request.isolation))
-        await poll.read_all(self._ctx.listener, topics)
-        while poll.topics and not self._reading.enough and await poll.wait(self._deadline):
-            await poll.read_moved()
-        packed = await self._packed(poll.topics, poll.answers(), 0)
-        poll.settle()
-        return packed
+        try:
+            await poll.read_all(self._ctx.listener, topics)
+            while poll.topics and not self._reading.enough and await poll.wait(self._deadline):
+                await poll.read_moved()
+            return await self._packed(poll.topics, poll.answers(), 0)
+        finally:
+            poll.settle()
 
     async def _begin(self) -> list[Part]:
         """Everything is told, and remembered if there is room. A connection has one session."""
