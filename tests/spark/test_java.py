@@ -34,6 +34,15 @@ def test_java_home_comes_first(tmp_path: Path) -> None:
     assert java_environment(java, environment) == environment
 
 
+def test_a_java_that_only_calls_another_says_nothing_of_where_that_is(tmp_path: Path) -> None:
+    """As version managers put it on the PATH; JAVA_HOME would have no bin/java."""
+    shim = fake_java(tmp_path / "bin-of-shims", 'openjdk version "21.0.1" 2023-10-17')
+    shim = shim.rename(tmp_path / "bin-of-shims" / "java")
+    environment = {"PATH": str(shim.parent)}
+    assert find_java(environment) == shim
+    assert java_environment(shim, environment) == environment
+
+
 def test_old_java_is_refused_with_its_version(tmp_path: Path) -> None:
     """Java 8 calls itself 1.8."""
     java = fake_java(tmp_path, 'java version "1.8.0_391"')

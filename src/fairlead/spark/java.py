@@ -61,6 +61,8 @@ def java_environment(java: Path, environment: Mapping[str, str]) -> dict[str, st
     if environment.get("JAVA_HOME"):
         return dict(environment)
     home = Path(os.path.realpath(java)).parent.parent
+    if not (home / "bin" / "java").is_file():  # a program that finds Java by itself: Spark calls it too
+        return dict(environment)
     return dict(environment) | {"JAVA_HOME": str(home)}
 
 
