@@ -8,15 +8,19 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def variables_set(wanted: Mapping[str, str]) -> Iterator[None]:
-    """Within, what is started has these variables; afterwards they are as before."""
+def variables_set(wanted: Mapping[str, str | None]) -> Iterator[None]:
+    """Within, what is started has these variables (None: not this one); afterwards they are as before."""
     before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
+    _set(wanted)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        _set(before)
+
+
+def _set(wanted: Mapping[str, str | None]) -> None:
+    for name, value in wanted.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

@@ -4,8 +4,8 @@ In: a data source with a reader and a sink. Out: packets that go from a reader t
 length of a round. Always true: a row is handed on as soon as it is there. It never knows what a packet means, nor for
 whom it is carried: replication and the mirror both use it.
 
-    java, settings, session, output, process      the JVM, from its start to its end
-    schema, buffer, packets                       what a row is
-    handover, rounds, task_thread, daemon         the processes of a task
-    control                                       their connection to whoever decides
+    java, settings, session, output, folder, process   the JVM, from its start to its end
+    schema, buffer, packets                            what a row is
+    handover, rounds, task_thread, daemon              the processes of a task
+    control                                            their connection to whoever decides
 """

@@ -6,22 +6,20 @@ This loads neither Spark nor Arrow: a process that only waits for work has neith
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
-from fairlead.model.errors import FairleadError, StorageUnavailable
+from fairlead.model.errors import FairleadError
 from fairlead.process.children import kill_children
-from fairlead.spark.settings import SOCKET_FOLDER_BYTES_MAX, SparkSettings
+from fairlead.spark.folder import Folder
+from fairlead.spark.settings import SparkSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +30,8 @@ RESTART_SECONDS_MAX = 30.0
 """The longest pause before a query is started again; a query that ran longer than this counts as one that worked."""
 _ENDING_SECONDS = 1.0
 """A JVM that has closed its connections is gone by then."""
+_STOP_SECONDS = 10.0
+"""A JVM that has not stopped by then does not answer, and is killed."""
 _LOOK_SECONDS = 0.1
 """Between two looks whether the start of Spark has ended after its JVM was killed."""
 
@@ -50,11 +50,11 @@ class SparkProcess:
     def __init__(
         self, source: Callable[[], type[DataSource]], settings: SparkSettings, environment: Mapping[str, str]
     ) -> None:
-        """`source` loads what the session carries by. Raises: StorageUnavailable: there is no place for the folder."""
+        """`source` loads what the session carries by."""
         self._source = source
         self._settings = settings
         self._environment = environment
-        self._folder = new_folder(settings.name)
+        self._folder: Folder | None = None
         self._queries = 0
         # Spark finds our source by the session of the calling thread, so one thread makes the session and uses it.
         self._thread = ThreadPoolExecutor(1, "spark")
@@ -79,7 +79,8 @@ class SparkProcess:
     def _start(self) -> SparkSession:
         from fairlead.spark import session as spark
 
-        return spark.start_session(self._source(), self._settings, self._folder, self._environment)
+        self._folder = Folder(self._settings.name)
+        return spark.start_session(self._source(), self._settings, self._folder.path, self._environment)
 
     @property
     def alive(self) -> bool:
@@ -109,12 +110,15 @@ class SparkProcess:
         from fairlead.spark import session as spark
 
         assert self._session is not None
+        assert self._folder is not None
         self._queries += 1
+        checkpoint = self._folder.path / f"checkpoint-{self._queries}"
         try:
-            checkpoint = self._folder / f"checkpoint-{self._queries}"
             spark.start_rounds(self._session, self._source(), texts, checkpoint).awaitTermination()
         except Exception as error:
             return first_line(error)
+        finally:
+            shutil.rmtree(checkpoint, ignore_errors=True)
         return "stopped"
 
     async def once(self, texts: Mapping[str, str]) -> None:
@@ -140,28 +144,21 @@ class SparkProcess:
             kill_children()
             await asyncio.sleep(_LOOK_SECONDS)
         if self._session is not None:
-            from fairlead.spark import session as spark
-
-            await asyncio.to_thread(spark.stop_session, self._session)
+            await self._stop(self._session)
             log.info("Spark stopped")
         self._thread.shutdown(wait=False)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder is not None:
+            self._folder.remove()
 
+    async def _stop(self, session: SparkSession) -> None:
+        from fairlead.spark import session as spark
 
-def new_folder(name: str) -> Path:
-    """A folder for Spark's temporary files; in /tmp if the usual place's name is too long for the sockets in it.
-
-    Raises:
-        StorageUnavailable: neither place can be written to.
-    """
-    try:
-        folder = Path(tempfile.mkdtemp(prefix=f"{name}-"))
-        if len(os.fsencode(folder)) <= SOCKET_FOLDER_BYTES_MAX:
-            return folder
-        folder.rmdir()
-        return Path(tempfile.mkdtemp(prefix=f"{name}-", dir="/tmp"))
-    except OSError as error:
-        raise StorageUnavailable(f"no folder for Spark's temporary files, set TMPDIR: {error}") from error
+        stopping = asyncio.ensure_future(asyncio.to_thread(spark.stop_session, session))
+        await asyncio.wait({stopping}, timeout=_STOP_SECONDS)
+        if not stopping.done() and self._jvm is not None:
+            log.warning("Spark does not answer, killing it")
+            self._jvm.kill()
+        await stopping
 
 
 def first_line(error: BaseException) -> str:

@@ -31,18 +31,27 @@ def start_session(
     """Start the JVM and a session that knows `source`. Blocks for some seconds."""
     (folder / "log4j2.properties").write_text(LOG4J)
     configuration = SparkConf(loadDefaults=False).setAll(list(spark_configuration(settings, folder).items()))
-    home = environment.get("SPARK_HOME") or str(home_of_jars(folder))
-    with variables_set({**environment, **spark_environment(settings), "SPARK_HOME": home}):
-        _start_jvm(configuration)
-        session = SparkSession.builder.config(conf=configuration).getOrCreate()
+    home = _own_home(environment) or home_of_jars(folder)
+    with variables_set({**environment, **spark_environment(settings, folder), "SPARK_HOME": str(home)}):
+        gateway = _start_jvm(configuration)
+        try:
+            return _session(configuration, source)
+        except BaseException:
+            forget_session()
+            _end_jvm(gateway, gateway.proc)
+            raise
+
+
+def _session(configuration: SparkConf, source: type[DataSource]) -> SparkSession:
+    session = SparkSession.builder.config(conf=configuration).getOrCreate()
     # It says with a traceback that the JVM has died, which is known by other ways.
     session.sparkContext._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
     session.dataSource.register(source)
     return session
 
 
-def _start_jvm(configuration: SparkConf) -> None:
-    """Start the JVM as a new context would, but with its output in our log."""
+def _start_jvm(configuration: SparkConf) -> Any:
+    """Start the JVM as a new context would, but with its output in our log; returns its gateway."""
     output = SparkOutput()
     try:
         gateway = launch_gateway(configuration, output.streams())  # type: ignore[no-untyped-call]
@@ -50,6 +59,18 @@ def _start_jvm(configuration: SparkConf) -> None:
         output.close()
     SparkContext._gateway = gateway
     SparkContext._jvm = gateway.jvm
+    return gateway
+
+
+def _own_home(environment: Mapping[str, str]) -> Path | None:
+    """The user's SPARK_HOME, if it is the Spark that this PySpark speaks with."""
+    named = environment.get("SPARK_HOME")
+    if not named:
+        return None
+    if any((Path(named) / "jars").glob(f"spark-core_*-{pyspark.__version__}.jar")):
+        return Path(named)
+    log.info("SPARK_HOME is not used: it is another Spark than PySpark", home=named, pyspark=pyspark.__version__)
+    return None
 
 
 def home_of_jars(folder: Path) -> Path:

@@ -15,12 +15,11 @@ from fairlead.spark.buffer import SPARK_BUFFER_BYTES
 TASK_FAILURES_MAX = 4
 """A task that dies (a killed Python process) is tried again this often before the query ends."""
 
-SOCKET_FOLDER_BYTES_MAX = 103 - len("/.00000000-0000-0000-0000-000000000000.sock")
-"""Longest folder name for Spark's Unix sockets, named like this: every system allows them 103 bytes in all."""
-
 _FRUGAL = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmn32m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
 """The JVM only plans and carries small rows. A collector with many threads and a second compiler would cost more work
 and memory than they save here, and a small young generation is enough for objects that are soon garbage."""
+_ENDS = "-XX:+ExitOnOutOfMemoryError"
+"""A JVM whose threads have died of it would live on, and neither carry nor answer."""
 
 _CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Writes the few bytes of a round's number without starting a process; nothing relies on the checkpoint."""
@@ -64,10 +63,24 @@ class SparkSettings:
     log_level: str = "info"
 
 
-def spark_environment(settings: SparkSettings) -> dict[str, str]:
-    """Environment variables of the JVM and, through it, of all Python processes."""
+_NOT_OURS = (
+    *("MASTER", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_CONNECT_MODE_ENABLED", "SPARK_EXECUTOR_DIRS"),
+    *("SPARK_LOCAL_DIRS", "SPARK_LOCAL_REMOTE", "SPARK_REMOTE"),
+)
+"""Variables by which a user's own Spark is chosen and set up."""
+
+
+def spark_environment(settings: SparkSettings, folder: Path) -> dict[str, str | None]:
+    """Environment variables of the JVM and, through it, of all Python processes; None: there is none of that name. What
+    a user has set for other Sparks decides nothing here."""
     interpreter = {"PYSPARK_PYTHON": settings.python} if settings.python else {}
-    return interpreter | {
+    return {
+        **dict.fromkeys(_NOT_OURS),
+        **interpreter,
+        # There is nothing: neither defaults nor a script of variables.
+        "SPARK_CONF_DIR": str(folder / "conf"),
+        "PYSPARK_SUBMIT_ARGS": "pyspark-shell",
+        "SPARK_API_MODE": "classic",
         "SPARK_LOCAL_IP": "127.0.0.1",
         # Spark would ask this interpreter which data sources are installed, and keep two processes for that. Ours is
         # registered by the session, and Spark does not ask if this names nothing. No process runs with it.
@@ -98,7 +111,11 @@ def spark_configuration(settings: SparkSettings, folder: Path) -> dict[str, str]
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": f"{settings.memory_mb}m",
         "spark.driver.extraJavaOptions": " ".join(
-            (_FRUGAL, f"-Dlog4j2.configurationFile=file:{folder / 'log4j2.properties'}", f"-Djava.io.tmpdir={folder}")
+            (
+                *(_FRUGAL, _ENDS),
+                f"-Dlog4j2.configurationFile=file:{folder / 'log4j2.properties'}",
+                f"-Djava.io.tmpdir={folder}",
+            )
         ),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -7,9 +7,7 @@ had. Only a first start that fails ends the mirrors: then there is something tha
 from __future__ import annotations
 
 import asyncio
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -22,8 +20,8 @@ from fairlead.mirror.workers.coordinator import Coordinator
 from fairlead.mirror.workers.engine import WorkersEngine
 from fairlead.mirror.workers.messages import Setup
 from fairlead.model.clock import SystemRandomness
-from fairlead.model.errors import StorageUnavailable
 from fairlead.process import control_secret
+from fairlead.spark.folder import Folder
 from fairlead.spark.java import java_environment
 from fairlead.spark.process import RESTART_SECONDS_MAX, RESTART_SECONDS_MIN, SparkFailed, SparkProcess
 from fairlead.spark.settings import SparkSettings
@@ -50,7 +48,7 @@ class SparkHost:
         self._environment = java_environment(java, environment)
         self._say = say
         self._round_seconds = round_seconds
-        self._folder: Path | None = None
+        self._folder: Folder | None = None
         chance = SystemRandomness()
         self._secret = chance.id16() + chance.id16()
         self._coordinators: list[Coordinator] = []
@@ -65,12 +63,9 @@ class SparkHost:
 
     async def open(self) -> None:
         """Let workers come. Raises: StorageUnavailable: there is no place for temporary files."""
-        try:
-            self._folder = Path(tempfile.mkdtemp(prefix=f"{NAME}-"))
-        except OSError as error:
-            raise StorageUnavailable(f"no folder for the mirror's secret, set TMPDIR: {error}") from error
-        control_secret.write(self._folder, self._secret)
-        file = str(self._folder / control_secret.FILE)
+        self._folder = Folder(NAME)
+        control_secret.write(self._folder.path, self._secret)
+        file = str(self._folder.path / control_secret.FILE)
         places: list[Place] = []
         for coordinator in self._coordinators:
             address = await coordinator.open()
@@ -85,8 +80,9 @@ class SparkHost:
                 await self._running
         for coordinator in self._coordinators:
             await coordinator.close()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            folder.remove()
 
     async def _watch(self) -> None:
         """Raises: SparkFailed: it did not start."""
