@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.support.packs import PACK_BYTES, always_packed, kill
 
-from fairlead.model.errors import Damaged, Missing, StorageUnavailable
+from fairlead.model.errors import Damaged, Missing, StorageFull, StorageUnavailable
 from fairlead.storage import names, pack_file
 from fairlead.storage.interface import Put
 from fairlead.storage.local import LocalStorage, ReadOnlyLocalStorage
@@ -54,12 +54,18 @@ def storage(root: Path) -> LocalStorage:
     return always_packed(root, packs_max=1)
 
 
-def fail(monkeypatch: pytest.MonkeyPatch, call: str, when: Callable[[str], bool]) -> None:
+def fail(
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+    when: Callable[[str], bool],
+    number: int = errno.EIO,
+    why: str = "it broke",
+) -> None:
     real = getattr(os, call)
 
     def failing(descriptor: int, *args: Any) -> Any:
         if when(os.readlink(f"/proc/self/fd/{descriptor}")):
-            raise OSError(errno.EIO, "it broke")
+            raise OSError(number, "it broke")
         return real(descriptor, *args)
 
     monkeypatch.setattr(os, call, failing)
@@ -224,6 +230,53 @@ def test_what_failed_is_unknown_for_good(
         storage.put_if_absent(commit(number), b"x")
     found = set(LocalStorage(root, packs=PackSettings()).list(""))
     assert found - {commit(2)} == {commit(1), *(commit(number) for number in range(3, 30))}
+
+
+def test_where_a_file_system_refuses_all_of_a_record_the_disk_is_full(
+    storage: LocalStorage, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that copies on write has no room kept for what is written over. Nothing was written: the name may be given
+    to other bytes, in a file or in the same pack."""
+    storage.put_if_absent(commit(1), b"makes the pack")
+    with monkeypatch.context() as patch:
+        fail(patch, "pwrite", in_pack, errno.ENOSPC)
+        assert storage.put_if_absent(commit(2), b"where there is room for a file") is Put.WRITTEN
+        fail(patch, "writev", lambda _: True, errno.ENOSPC)
+        with pytest.raises(StorageFull):
+            storage.put_if_absent(commit(3), b"never")
+    assert storage.put_if_absent(commit(3), b"later") is Put.WRITTEN
+    kill(root)
+    again = LocalStorage(root, packs=PackSettings())
+    assert [again.get(name) for name in again.list("")] == [
+        b"makes the pack",
+        b"where there is room for a file",
+        b"later",
+    ]
+    assert len(packs_of(root)) == 1
+    assert [path.name for path in root.rglob("commit/*/*")] == [commit(2).rpartition("/")[2]]
+
+
+@pytest.mark.parametrize(("call", "taken"), [("pwrite", BLOCK), ("fdatasync", 0)])
+def test_a_record_of_which_a_part_was_taken_before_the_disk_was_full_is_unknown(
+    storage: LocalStorage, monkeypatch: pytest.MonkeyPatch, call: str, taken: int
+) -> None:
+    """A reader may have seen it."""
+    storage.put_if_absent(commit(1), b"makes the pack")
+    write = os.pwrite
+    written: list[int] = []
+
+    def short(descriptor: int, data: bytes, start: int) -> int:
+        if taken and written:
+            raise OSError(errno.ENOSPC, "full")
+        written.append(write(descriptor, data[:taken] if taken else data, start))
+        return written[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", short)
+        if call == "fdatasync":
+            fail(patch, call, in_pack, errno.ENOSPC)
+        assert storage.put_if_absent(commit(2), b"x" * 2 * BLOCK) is Put.UNKNOWN
+    assert storage.put_if_absent(commit(2), b"x" * 2 * BLOCK) is Put.UNKNOWN
 
 
 def test_a_pack_that_cannot_be_synced_stops_the_next_process(

@@ -5,6 +5,7 @@ Whatever is made here is private: records are nobody else's to read.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ from typing import Final
 
 FILE_MODE: Final = 0o600
 DIRECTORY_MODE: Final = 0o700
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""How the system says that there is no room."""
 _IOV_MAX: Final = 1024
 
 

@@ -38,7 +38,6 @@ _NO_PARTS: Final = frozenset({"", ".", "..", *_HIDDEN})
 """No part of an object's name."""
 _OURS: Final = SystemRandomness().id16().hex()[:12]
 """Marks this process's temporary files: a process id alone may come again, in a container it always does."""
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _EXPECTED_MIN: Final = 8
 """So many ranges of an object are worth telling the kernel of."""
 _EXPECTED_TIMES: Final = 32
@@ -274,7 +273,7 @@ class LocalStorage:
             self._write(temporary, parts)
             linked = self._link(temporary, path)
         except OSError as error:
-            if error.errno in _FULL:
+            if error.errno in files.FULL:
                 raise StorageFull(f"data directory {self._root}", self.free_bytes(), 0) from error
             raise self._unavailable("write", name, error) from error
         finally:

@@ -261,12 +261,21 @@ def mark_deleted(path: str, start: int) -> None:
         os.close(descriptor)
 
 
+class NothingWrittenError(OSError):
+    """The file system had no room, and has taken no byte."""
+
+
 def write(descriptor: int, parts: Sequence[memoryview], start: int) -> None:
-    """Write all parts one after the other. Raises: OSError."""
+    """Write all parts one after the other. Raises: NothingWrittenError, OSError."""
     data = b"".join(parts)
     written = 0
-    while written < len(data):
-        written += os.pwrite(descriptor, data[written:], start + written)
+    try:
+        while written < len(data):
+            written += os.pwrite(descriptor, data[written:], start + written)
+    except OSError as error:
+        if written or error.errno not in files.FULL:
+            raise
+        raise NothingWrittenError(*error.args) from error
 
 
 def make(path: str, pack: str, size_bytes: int) -> int:

@@ -226,7 +226,7 @@ class PackWriter:
 
     def put(self, name: str, parts: Sequence[memoryview]) -> bool | None:
         """Append an object whose name nobody has. True: it is durable; False: that is not known; None: it is too large,
-        or no pack is free, and nothing was written."""
+        no pack is free, or the disk is full, and nothing was written."""
         length = sum(part.nbytes for part in parts)
         fits = len(name) <= pack_file.NAME_BYTES_MAX and length <= self._settings.object_bytes_max
         taken = self._take() if fits else None
@@ -237,6 +237,9 @@ class PackWriter:
         try:
             pack_file.write(descriptor, [memoryview(head), *parts], start)
             os.fdatasync(descriptor)
+        except pack_file.NothingWrittenError:
+            self._give_back(taken)
+            return None
         except OSError:
             self.failed.add(name)
             self._done(taken)
