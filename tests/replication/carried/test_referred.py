@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from unittest.mock import patch
 
 import pytest
@@ -10,9 +12,11 @@ from hypothesis import strategies as st
 from tests.replication.fakes import DESTINATION, LINK, RUN, SOURCE
 from tests.streamlog.reading.test_slices import Log
 from tests.support.rows import batch_row, control_row
+from tests.support.waiting import in_time
 
 from fairlead.model.errors import Damaged, Missing
-from fairlead.replication.carried.referred import ReferredFrame, refer, referred_frame
+from fairlead.replication.carried.referred import ReferredFrame, pieces_of, refer, referred_frame
+from fairlead.spark.packets import Packet
 from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog.frames.codec import encode_body
 from fairlead.streamlog.frames.codec import frame_of as bytes_of
@@ -128,3 +132,18 @@ def test_neighbours_are_one_piece() -> None:
     assert part.referred is not None
     _, _, *batches = refer("/data", frame_of(part), part.referred).pieces(storage)
     assert [bytes(batch) for batch in batches] == [b"".join(row.batch for row in rows)]
+
+
+async def test_frames_are_read_though_names_of_hosts_are_looked_up_for_ever() -> None:
+    """Of destinations that do not resolve; the loop's threads do both otherwise, and all others would wait."""
+    log, referred = one()
+    may_end = threading.Event()
+    looking_up = [asyncio.get_running_loop().run_in_executor(None, may_end.wait) for _ in range(40)]
+    try:
+        async with in_time():
+            packet = Packet("", referred.to_bytes(), referred.size_bytes, referred=True)
+            pieces = await pieces_of(packet, lambda _root: log.storage)
+        assert sum(len(memoryview(piece).cast("B")) for piece in pieces) == referred.size_bytes
+    finally:
+        may_end.set()
+        await asyncio.gather(*looking_up)

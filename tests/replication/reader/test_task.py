@@ -362,6 +362,19 @@ async def test_a_row_that_cannot_be_read_holds_up_its_own_grant_only(tmp_path: P
     assert len(control.all(ReaderHello)) == 1
 
 
+async def test_what_stands_before_a_row_that_cannot_be_read_is_handed_on(tmp_path: Path) -> None:
+    """It waited for ever behind what only an operator mends."""
+    site = Site(tmp_path)
+    site.commit(row(0, 1, 0))
+    site.commit(row(1, 1, 0, b"no payload", kind=Kind.TOPIC))
+    start = site.server(site.grant({1: 0}), site.announce(site.objects))
+    async with fake_control(start) as control:
+        taken = Taken(control, ReaderSettings(frame_bytes=1))
+        async with running(taken.task.run()):
+            (frame,) = await taken.frames(1)
+    assert [found.base_offset for found in frame.rows] == [0]
+
+
 async def test_a_withdrawn_grant_reads_no_more(tmp_path: Path) -> None:
     """After a withdrawal new commits are not handed on."""
     site = Site(tmp_path)

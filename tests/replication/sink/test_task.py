@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import struct
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from tests.replication.fakes import LINK, RUN, fake_control, fake_gateway, link_frame, running
 from tests.support.apply_peer import ANSWER, ApplyPeer, packed, serve_apply
-from tests.support.waiting import WAIT_SECONDS, a_quiet_while, in_time
+from tests.support.waiting import WAIT_SECONDS, a_quiet_while, in_time, until
 
 from fairlead.model.errors import Unreachable
+from fairlead.replication.carried.addresses import parse_address
 from fairlead.replication.carried.referred import ReferredFrame
 from fairlead.replication.sink import task
-from fairlead.replication.sink.connection import SinkSettings
+from fairlead.replication.sink.connection import ApplyConnection, SinkSettings
+from fairlead.replication.sink.dial import ApplyWire
 from fairlead.replication.sink.task import SinkTask
 from fairlead.spark.control import Control
 from fairlead.spark.packets import Packet
@@ -24,7 +28,9 @@ from fairlead.storage.local import LocalStorage
 from fairlead.streamlog.frames.codec import sealed
 from fairlead.streamlog.values import GrantRun
 from fairlead.wire.apply import Applied, Error, Ok
-from fairlead.wire.control import Failed, Progress, WithdrawRun
+from fairlead.wire.connection import ApplyStream
+from fairlead.wire.control import Failed, Progress, SinkHello, WithdrawRun
+from fairlead.wire.framing import ANSWERS
 from fairlead.wire.messages import to_json
 
 OTHER = b"O" * 16
@@ -271,6 +277,20 @@ async def test_a_gateway_that_has_moved_says_where_to() -> None:
         assert [(told.run, told.reason) for told in control.all(Failed)] == [(GrantRun(1, 2), "moved")]
 
 
+async def test_a_gateway_that_goes_before_it_is_greeted_is_given_up() -> None:
+    """Nothing can be sent any more, and nothing comes: the run waited for ever."""
+    transport = Mock(spec=asyncio.Transport)
+    transport.is_closing.return_value = True
+    transport.get_extra_info.return_value = None
+    stream = ApplyStream(ANSWERS)
+    stream.take_over(transport)
+    address = parse_address(link_frame(b"1", "http://127.0.0.1:1").address)
+    connection = ApplyConnection(address, SinkSettings(stall_seconds=0.05), Mock())
+    with pytest.raises(Unreachable, match="does not answer"):
+        async with in_time():
+            await connection._greet(ApplyWire(stream))  # noqa: SLF001 - over a socket that moment cannot be met
+
+
 async def test_a_round_ends_whatever_is_unfinished() -> None:
     """`finish` waits its grace for a silent gateway and no longer."""
     async with fake_control() as control, fake_gateway() as gateway:
@@ -299,6 +319,21 @@ async def test_what_was_lost_with_the_control_connection_is_made_good() -> None:
             await control.until(lambda: sum(p.frames for p in control.all(Progress)) == 2)
         assert [(failed.link, failed.run) for failed in control.all(Failed)] == [(LINK, RUN)]
         assert gateway.frames == [b"1", b"3"]
+
+
+async def test_progress_that_was_not_told_is_not_told_to_the_next_server() -> None:
+    """It may have been started again, and ends the connection of a sink that speaks of runs which it never gave."""
+    async with fake_control() as control, fake_gateway() as gateway:
+        sink = SinkTask(control.url, "w", SinkSettings(report_seconds=2 * WAIT_SECONDS))
+        async with running(sink.run()):
+            sink.offer(link_frame(b"1", gateway.url))
+            await control.until(lambda: bool(control.all(Progress)))
+            sink.offer(link_frame(b"2", gateway.url))
+            await gateway.until(2)
+            await until(lambda: sink._pending)  # noqa: SLF001 - nobody is told
+            await control.sockets[-1].close()
+            await control.until(lambda: bool(control.all(Failed)))
+        assert [type(message) for message in control.heard] == [SinkHello, Progress, SinkHello, Failed]
 
 
 async def test_a_failure_that_was_told_is_told_again_on_the_next_control_connection() -> None:

@@ -12,7 +12,9 @@ import asyncio
 import json
 import struct
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -30,6 +32,9 @@ from fairlead.streamlog.reading.located import LocatedRows, stretches
 
 REFER_BYTES: Final = 256 * 1024
 """Frames of at least this size are referred to; smaller ones are carried whole, for lower latency."""
+_READERS: Final = ThreadPoolExecutor(4, "referred")
+"""Threads of their own: those of the loop look up names of hosts too, and one that does not answer keeps its thread for
+many seconds, so that a few such destinations would hold up all others."""
 _LENGTHS: Final = struct.Struct("<III")
 
 
@@ -106,7 +111,12 @@ async def pieces_of(frame: Packet, open_objects: OpenObjects = open_directory) -
     if not frame.referred:
         return [frame.data]
     referred = referred_frame(frame.data)
-    return await asyncio.to_thread(lambda: referred.pieces(open_objects(referred.root)))
+    reading = partial(_pieces, referred, open_objects)
+    return await asyncio.get_running_loop().run_in_executor(_READERS, reading)
+
+
+def _pieces(referred: ReferredFrame, open_objects: OpenObjects) -> list[Buffer]:
+    return referred.pieces(open_objects(referred.root))
 
 
 def referred_frame(data: Buffer) -> ReferredFrame:

@@ -125,6 +125,7 @@ class GrantReader:
                     await self._take(turn)
                     self._misses = Misses()
                 except Damaged as error:
+                    await self._framer.flush()  # what was read before it goes on its way
                     await self._misses.pause(error)
                     await self._view.list_again(self.scanned_to)
                 self._reads.end(self._framer.made())

@@ -161,9 +161,9 @@ class ApplyConnection:
         await first_of(self._post(wire), self._listen(wire), self._watch(wire))
 
     async def _greet(self, wire: ApplyWire) -> None:
-        await wire.send_message(self.address.hello)
         try:
             async with asyncio.timeout(self._settings.stall_seconds):
+                await wire.send_message(self.address.hello)
                 answer = await wire.receive()
         except TimeoutError as error:
             raise Unreachable(f"{self.address.destination.cluster}: the gateway does not answer") from error

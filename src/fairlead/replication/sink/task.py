@@ -149,6 +149,8 @@ class SinkTask:
         position, until the round ends. So the source server is told to ask the destination, and to grant anew. Earlier
         messages about failed runs may be lost too and are sent again; the server knows which of these runs still stand.
         """
+        # Of these runs a server that was started again knows nothing, and would end the next connection.
+        self._pending.clear()
         lost = ("unreachable", "the sink has lost its control connection")
         for link, shard, run in list(self._open):
             self.failed(Failed(link, run, shard, *lost))
