@@ -26,3 +26,24 @@ def test_it_ends_though_a_thread_waits_for_a_spark_that_was_not_stopped() -> Non
     """It would outlive its server for ever, and its Spark with it."""
     program = PROGRAM.format(python=sys.executable)
     assert subprocess.run([sys.executable, "-c", program], timeout=WAIT_SECONDS, check=False).returncode == 0
+
+
+LATE = """
+import os, signal
+from fairlead.replication import replicator
+
+async def nothing(*_):
+    pass
+
+replicator.run_once = nothing
+assert replicator.main(["--once", "--server", "http://127.0.0.1:1", "--secret-file", "x"]) == 0
+os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+def test_a_late_ctrl_c_ends_it_without_a_traceback() -> None:
+    """The second one, while Python takes itself apart."""
+    done = subprocess.run(
+        [sys.executable, "-c", LATE], timeout=WAIT_SECONDS, check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (130, "")

@@ -9,26 +9,31 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
 from contextlib import asynccontextmanager, closing, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
+from structlog.testing import capture_logs
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
 
 from fairlead.model.conversation import from_json
+from fairlead.model.errors import Unreachable
 from fairlead.model.settings import Settings
 from fairlead.replication import replicator as replicator_module
+from fairlead.replication.control_client import open_control
 from fairlead.replication.replicator import Wanted, options_from, run_once, until_told
 from fairlead.spark.control import RECONNECT_SECONDS
 from fairlead.spark.process import SparkFailed, first_line
 from fairlead.spark.rounds import seconds_left
 from fairlead.spark.session import home_of_jars
 from fairlead.spark.settings import SparkSettings, spark_configuration
-from fairlead.wire.control import LinksActive, ReplicatorState
-from fairlead.wire.messages import REPLICATOR_SAYS, to_json
-from tests.replication.fakes import running, url_of
+from fairlead.wire.control import LinksActive, ReplicatorState, SinkHello
+from fairlead.wire.messages import REPLICATOR_SAYS, SINK_HEARS, to_json
+from tests.replication.fakes import fake_control, running, url_of
 from tests.support.sites import command_of, descendants
 from tests.support.stepped import SteppedLoop
 from tests.support.waiting import WAIT_SECONDS, a_quiet_while, in_time, until
@@ -141,6 +146,22 @@ async def test_a_signal_that_comes_again_leaves_nothing_half_ended() -> None:
     may_end.set()
     assert await told is signal.SIGTERM
     assert ended.is_set()
+
+
+async def test_ctrl_c_that_the_starter_had_ignored_stays_ignored() -> None:
+    """nohup: the terminal's Ctrl-C is for others. SIGTERM is heard all the same."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        told = asyncio.ensure_future(until_told(asyncio.sleep(2 * WAIT_SECONDS)))
+        await asyncio.sleep(0)
+        os.kill(os.getpid(), signal.SIGINT)
+        await a_quiet_while()
+        assert not told.done()
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with in_time():
+            assert await told is signal.SIGTERM
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 async def test_a_replicator_waits_for_its_server() -> None:
@@ -389,3 +410,44 @@ async def test_a_replicator_ends_when_it_can_no_longer_hear_its_server(monkeypat
     with pytest.raises(RuntimeError, match="a bug"):
         async with in_time():
             await program.run()
+
+
+class DyingSpark(FakeSpark):
+    """A Spark whose JVM dies with its query."""
+
+    async def rounds(self, texts: object) -> str:
+        self.alive = False
+        return "out of memory"
+
+
+async def test_a_jvm_that_dies_again_and_again_is_started_ever_more_slowly(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A start takes two processors for many seconds; each JVM counted anew."""
+    monkeypatch.setattr(replicator_module, "SparkProcess", DyingSpark)
+    monkeypatch.setattr(replicator_module, "find_java", lambda _: tmp_path / "java")
+    monkeypatch.setattr(replicator_module, "RESTART_SECONDS_MIN", 0.001)
+    monkeypatch.setattr(replicator_module, "RESTART_SECONDS_MAX", 0.004 + WAIT_SECONDS)
+    with capture_logs() as events:
+        async with idle_server(1) as (url, _):
+            program = replicator_module.Replicator(options_from(url, Settings(), SECRET_FILE.name), {})
+            async with running(program.run()):
+                await until(lambda: len(pauses(events)) > 3)
+    assert pauses(events)[:3] == [0.001, 0.002, 0.004]
+
+
+def pauses(events: list[MutableMapping[str, Any]]) -> list[float]:
+    """Before starts, as the log tells them."""
+    return [event["pause_seconds"] for event in events if "pause_seconds" in event]
+
+
+async def test_what_cannot_be_sent_is_a_server_that_is_away() -> None:
+    """Each reader that was just reporting told of a bug, with a traceback, when a server was started again."""
+    async with fake_control() as server, open_control(server.url, "/control/sink", SINK_HEARS) as control:
+        await control.send(SinkHello("w"))
+        await server.until(lambda: bool(server.heard))
+        await server.sockets[-1].close()
+        with pytest.raises(ConnectionClosed):
+            await control.receive()
+        with pytest.raises(Unreachable, match="the connection was closed"):
+            await control.send(SinkHello("w"))

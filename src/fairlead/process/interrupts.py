@@ -20,6 +20,11 @@ class Interrupted(Exception):
     """Ctrl-C ended the waiting for what goes on by itself; the text says what does."""
 
 
+def ctrl_c_ignored() -> bool:
+    """Whether the starter of this process had Ctrl-C ignored, as nohup and shells do for what runs behind them."""
+    return signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
 def end_at_once() -> None:
     """From now on Ctrl-C ends this process at once. Where the starter had it ignored (nohup), it stays ignored."""
     _handle(_end)
@@ -47,7 +52,7 @@ def ending_at_once() -> Iterator[None]:
 
 
 def _handle(handler: signal._HANDLER) -> None:
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+    if not ctrl_c_ignored():
         signal.signal(signal.SIGINT, handler)
 
 

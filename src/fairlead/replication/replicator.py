@@ -24,6 +24,7 @@ from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.errors import FairleadError, InvalidValue, Unreachable
 from fairlead.model.settings import Settings, load
 from fairlead.process import control_secret
+from fairlead.process.interrupts import ctrl_c_ignored, end_at_once
 from fairlead.process.logs import configure_logs
 from fairlead.process.parent import end_with_parent
 from fairlead.replication.control_client import open_control
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 CONTROL_PATH = "/control/replicator"
 IDLE_SECONDS = 60.0
 """Spark is kept this long after the last link went: pausing and resuming a link must not cost a start."""
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 log = structlog.get_logger("fairlead.replication")
 
@@ -95,6 +95,8 @@ class Replicator:
         self._options = options
         self._environment = environment
         self._wanted = Wanted()
+        self._pause = RESTART_SECONDS_MIN
+        """Before the query is started again: longer each time that it dies soon, whichever JVM it runs in."""
         self._report = SelfReport(SystemClock(), SystemRandomness())
 
     async def run(self) -> None:
@@ -160,7 +162,6 @@ class Replicator:
 
     async def _query(self, spark: SparkProcess) -> None:
         """Run the query, and start it again when it dies; ends when Spark itself is gone."""
-        pause = RESTART_SECONDS_MIN
         clock = asyncio.get_running_loop().time
         while spark.alive:
             began = clock()
@@ -172,11 +173,11 @@ class Replicator:
             if await asyncio.to_thread(spark.ended):
                 reason = "Spark's Java process ended"
             if clock() - began > RESTART_SECONDS_MAX:
-                pause = RESTART_SECONDS_MIN
+                self._pause = RESTART_SECONDS_MIN
+            pause, self._pause = self._pause, min(2 * self._pause, RESTART_SECONDS_MAX)
             self._report.failed(reason)
             log.error("the query ended, starting it again", reason=reason, pause_seconds=pause)
             await asyncio.sleep(pause)
-            pause = min(2 * pause, RESTART_SECONDS_MAX)
             self._report.doing("carrying")
 
 
@@ -270,7 +271,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         secret_file = chosen.secret_file or chosen.data / control_secret.FILE
         options = options_from(chosen.server, settings, str(secret_file.absolute()))
         program = run_once(options, os.environ) if chosen.once else Replicator(options, os.environ).run()
-        told = asyncio.run(until_told(program))
+        try:
+            told = asyncio.run(until_told(program))
+        finally:
+            end_at_once()
     except FairleadError as error:
         if settings is not None and settings.log_format == "json":
             log.error(str(error))
@@ -283,7 +287,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def until_told(program: Coroutine[Any, Any, None]) -> signal.Signals | None:
     """Run until the program ends or a signal says so; returns the signal. Later ones change nothing: a server that is
-    killed sends SIGTERM as its threads end, once for each, and Spark would be left while it is being stopped."""
+    killed sends SIGTERM as its threads end, once for each, and Spark would be left while it is being stopped. Where the
+    starter had Ctrl-C ignored (nohup), it stays ignored."""
     task = asyncio.ensure_future(program)
     loop = asyncio.get_running_loop()
     told: list[signal.Signals] = []
@@ -293,7 +298,7 @@ async def until_told(program: Coroutine[Any, Any, None]) -> signal.Signals | Non
         if len(told) == 1:
             task.cancel()
 
-    for number in _SIGNALS:
+    for number in [signal.SIGTERM] if ctrl_c_ignored() else [signal.SIGTERM, signal.SIGINT]:
         loop.add_signal_handler(number, end, number)
     with suppress(asyncio.CancelledError):
         await task

@@ -68,7 +68,11 @@ class Control:
         self._write = write
 
     async def send(self, message: object) -> None:
-        await self._socket.send(self._write(message))
+        """Raises: Unreachable: the connection broke."""
+        try:
+            await self._socket.send(self._write(message))
+        except ConnectionClosed as error:
+            raise Unreachable(_why(error)) from error
 
     async def receive(self) -> Any:
         """The next message.
