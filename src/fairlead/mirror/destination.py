@@ -19,9 +19,8 @@ from fairlead.mirror.books.book import (
 )
 from fairlead.mirror.books.journal import Journal
 from fairlead.mirror.books.origins import path_record, registry_record
-from fairlead.mirror.books.plain import outgoing_of
+from fairlead.mirror.books.plain import batches_of
 from fairlead.mirror.bytes.limits import Limits
-from fairlead.mirror.bytes.outgoing import Outgoing
 from fairlead.mirror.configs import BOOK_CONFIGS, MESSAGE_BYTES_MAX, Copied, Setting, configs_for
 from fairlead.mirror.exactly.lane import Ground
 from fairlead.mirror.exactly.lanes import Lanes
@@ -219,9 +218,8 @@ class Destination:
 
     async def _write(self, topic: str, partition: int, records: Sequence[tuple[bytes, bytes | None]]) -> None:
         assert self._scribe is not None
-        for first in range(0, len(records), _RECORDS_AT_ONCE):
-            made: Outgoing = outgoing_of(records[first : first + _RECORDS_AT_ONCE], self._clock.wall_ms())
-            await self._scribe.send(topic, partition, made)
+        for batch in batches_of(records, self._clock.wall_ms()):
+            await self._scribe.send(topic, partition, batch)
 
     # ------------------------------------------------------------ the whole
 
@@ -239,7 +237,3 @@ class Destination:
         for sender in (*self._senders.values(), *([] if self._scribe is None else [self._scribe])):
             await sender.close()
         await self.cluster.close()
-
-
-_RECORDS_AT_ONCE = 2_000
-"""Positions in one batch: some 400 KB."""

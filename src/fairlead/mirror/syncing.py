@@ -9,7 +9,7 @@ from typing import Final
 
 from fairlead.mirror.aliases import Aliases
 from fairlead.mirror.books.offset_syncs import Syncs, sync_record
-from fairlead.mirror.books.plain import outgoing_of
+from fairlead.mirror.books.plain import batches_of
 from fairlead.mirror.options import OffsetSyncs
 from fairlead.mirror.patience import insisting
 from fairlead.mirror.ports import Cluster
@@ -41,7 +41,8 @@ async def write_syncs(
             for first in range(0, len(due), _RECORDS_MAX):
                 some = due[first : first + _RECORDS_MAX]
                 records = [sync_record(part.topic, part.partition, sync) for part, sync in some]
-                await sender.send(topic, 0, outgoing_of(records, clock.wall_ms()))
+                for batch in batches_of(records, clock.wall_ms()):
+                    await sender.send(topic, 0, batch)
                 syncs.written(some)
             await asyncio.sleep(seconds)
     finally:

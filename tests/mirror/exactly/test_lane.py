@@ -181,3 +181,18 @@ async def test_the_guard_comes_first(cluster: FakeCluster) -> None:
     async with lane(cluster):
         pass
     assert opened == [f"fairlead-mirror.m.{LANE}", f"fairlead-mirror.m.{LANE}.a"]
+
+
+async def test_positions_of_one_transaction_are_in_batches_that_the_topic_takes(cluster: FakeCluster) -> None:
+    """However many partitions have moved; all of them or none count."""
+    cluster.refuses = lambda topic, partition, outgoing: "too large" if outgoing.size_bytes > 1_048_588 else None
+    position = Position(5, -1, 120 * "t", 120 * "t")
+    portions = [Beginning(PART._replace(partition=number), position) for number in range(4_000)]
+    async with lane(cluster) as (one, _):
+        for portion in portions:
+            one.strand("a").put(portion)
+        async with in_time():
+            await asyncio.gather(*(portion.done for portion in portions))
+        assert cluster.commits.count(f"fairlead-mirror.m.{LANE}.a") == 1
+    async with lane(cluster) as (other, _):
+        assert len(await other.open()) == 4_000

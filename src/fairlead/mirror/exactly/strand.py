@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from fairlead.mirror.books.book import Position, position_record
-from fairlead.mirror.books.plain import outgoing_of
+from fairlead.mirror.books.plain import batches_of
 from fairlead.mirror.exactly.portions import Portion
 from fairlead.mirror.lanes import Part
 from fairlead.mirror.ports import Transactional
@@ -155,11 +155,11 @@ class Strand:
     async def _write(self, positions: Mapping[Part, Position]) -> None:
         """Write the positions, as part of the transaction."""
         records = [position_record(part, position) for part, position in positions.items()]
-        done = self.sender.send(self._topic, self._lane, outgoing_of(records, self._clock.wall_ms()))
-        await asyncio.wait([done])
-        error = done.exception()
-        if isinstance(error, BadRequest):
-            raise error
+        sent = [self.sender.send(self._topic, self._lane, each) for each in batches_of(records, self._clock.wall_ms())]
+        await asyncio.wait(sent)
+        for done in sent:
+            if isinstance(error := done.exception(), BadRequest):
+                raise error
 
     async def _more(self, seconds: float | None) -> None:
         """Wait until something comes, at most so long."""
