@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from functools import partial
@@ -17,13 +16,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.crash.conftest import PREFIX, STREAM, Pair
 from tests.support.ledger import Ledger, faults
 from tests.support.records import differences, read_all
+from tests.support.rounds import rounds, seed
 from tests.support.sites import Site
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.crash
 
-ROUNDS = int(os.environ.get("FAIRLEAD_TEST_ROUNDS", "1"))
-SEED = int(os.environ.get("FAIRLEAD_TEST_SEED", str(random.randrange(2**31))))
+ROUNDS = rounds(1)
+SEED = seed()
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Callable
@@ -15,13 +14,14 @@ import pytest
 from tests.crash.conftest import PREFIX, STREAM, Pair
 from tests.support.ledger import Ledger, faults
 from tests.support.records import differences, read_all
+from tests.support.rounds import rounds, seed
 from tests.support.sites import kill_pid
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.crash
 
-ROUNDS = int(os.environ.get("FAIRLEAD_TEST_ROUNDS", "2"))
-SEED = int(os.environ.get("FAIRLEAD_TEST_SEED", str(random.randrange(2**31))))
+ROUNDS = rounds(1)
+SEED = seed()
 LOAD_SECONDS = 3.0
 
 

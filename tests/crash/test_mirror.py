@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from itertools import pairwise
@@ -13,11 +12,12 @@ import pytest
 from tests.support.broker import run_broker
 from tests.support.mirrors import MirrorProcess, count, make_topic, mirroring, produce, properties
 from tests.support.records import read_all
+from tests.support.rounds import rounds, seed
 
 pytestmark = pytest.mark.crash
 
-ROUNDS = int(os.environ.get("FAIRLEAD_TEST_ROUNDS", "4"))
-SEED = int(os.environ.get("FAIRLEAD_TEST_SEED", "14"))
+ROUNDS = rounds(4)
+SEED = seed(14)
 RECORDS_A_ROUND = 3_000
 PARTITIONS = 3
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,12 +15,13 @@ import pytest
 from tests.crash.mirrors.ends import End, fairlead_end, kafka_end
 from tests.crash.mirrors.harms import ALL
 from tests.crash.mirrors.story import EXACTLY_ONCE, Story
+from tests.support.rounds import rounds, seed
 from tests.support.wires import Wires
 
 pytestmark = pytest.mark.crash
 
-ROUNDS = int(os.environ.get("FAIRLEAD_TEST_ROUNDS", "0"))
-SEED = int(os.environ.get("FAIRLEAD_TEST_SEED", "14"))
+ROUNDS = rounds(0)
+SEED = seed(14)
 NODES = 3 if ROUNDS else 1
 AWAY_SECONDS = 60.0 if ROUNDS else 2.0
 MODES = {

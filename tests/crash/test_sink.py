@@ -15,14 +15,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from tests.support.records import read_all
+from tests.support.records import ends, read_all
+from tests.support.rounds import rounds, seed
 from tests.support.sites import Site, command_of, descendants, kill_pid, sites
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.crash
 
-ROUNDS = int(os.environ.get("FAIRLEAD_TEST_ROUNDS", "3"))
-SEED = int(os.environ.get("FAIRLEAD_TEST_SEED", "15"))
+ROUNDS = rounds(3)
+SEED = seed(15)
 RECORDS_A_ROUND = 6_000
 PARTITIONS = 3
 
@@ -100,7 +101,7 @@ def hit(victim: str, query: Query, site: Site) -> None:
 
 def copied(site: Site) -> int:
     """Offsets of the topic that is written."""
-    return len(read_all(site.kafka, ["out"], prefix="/default:"))
+    return sum(ends(site.kafka, "out"))
 
 
 def produce(site: Site, number: int) -> None:

@@ -20,11 +20,12 @@ from benchmarks.systems.kafka import Kafka
 from tests.interop.kafka_pair import KafkaPair
 from tests.support.mirrors import MirrorProcess, count, load, make_topic, mirroring, produce, properties
 from tests.support.records import read_all
+from tests.support.rounds import rounds, seed
 from tests.support.sites import children, command_of, descendants, kill_pid
 from tests.support.waiting import wait_until
 
-ROUNDS = int(os.environ.get("FAIRLEAD_TEST_ROUNDS", "4"))
-SEED = int(os.environ.get("FAIRLEAD_TEST_SEED", "14"))
+ROUNDS = rounds(2)
+SEED = seed(14)
 PARTITIONS = 3
 _topics = counting(1)
 

@@ -36,7 +36,7 @@ from fairlead.streamlog.writing.shard import Shard
 from fairlead.streamlog.writing.topic_expiry import expire
 from fairlead.streamlog.writing.writer import ShardLog
 
-RUNS = int(os.environ.get("FAIRLEAD_TEST_RUNS", "120"))
+RUNS = int(os.environ.get("FAIRLEAD_TEST_RUNS", "84"))
 """How many seeds are played of each kind of world; fewer of some."""
 TTL_MS = 10_000
 HOUR_MS = 3_600_000

@@ -78,6 +78,15 @@ def _read_all(consumer: Consumer, topics: list[str], prefix: str, deadline: floa
     return found
 
 
+def ends(bootstrap: str, topic: str) -> list[int]:
+    """Where each partition of a topic ends now; the name as the listener shows it."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reads-without-a-group"})
+    try:
+        return [high for _, (_, high) in sorted(_ends(consumer, [topic]).items())]
+    finally:
+        consumer.close()
+
+
 def _ends(consumer: Consumer, topics: list[str]) -> dict[tuple[str, int], tuple[int, int]]:
     ends = {}
     for topic in topics:

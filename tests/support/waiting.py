@@ -20,16 +20,17 @@ QUIET_SECONDS = 0.3
 
 
 def wait_until(condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS, every_seconds: float = 0.02) -> T:
-    """The first true value of the condition, asked for every so many seconds.
+    """The first true value of the condition, asked for every so many seconds; where it takes long, more seldom, since
+    who is asked has no time for the rest meanwhile: after a twentieth of what was waited so far, half a second at most.
 
     Raises:
         TimeoutError: there was none in time; says what was waited for.
     """
-    deadline = time.monotonic() + seconds
+    start = time.monotonic()
     while not (found := condition()):
-        if time.monotonic() > deadline:
+        if (waited := time.monotonic() - start) > seconds:
             raise TimeoutError(f"not in {seconds:g} s: {what}")
-        time.sleep(every_seconds)
+        time.sleep(max(every_seconds, min(waited / 20, 0.5)))
     return found
 
 
