@@ -1,6 +1,7 @@
 """Connections to brokers, and how they begin.
 
     brokers.py      where the brokers are; a shared connection to each, others for whoever asks
+    entering.py     how a connection begins: by one of the addresses that a name stands for
     connection.py   one connection: frames out, answers in by their number
     versions.py     which version of each API is spoken
     identity.py     whom we trust and who we are, as of now, put together for each connection

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Collection, Coroutine, Mapping
 
-from fairlead import __version__
 from fairlead.kafka.configuration.settings import ClientSettings
 from fairlead.kafka.connecting.connection import Connection
-from fairlead.kafka.connecting.identity import Beginning, Identity
-from fairlead.kafka.connecting.tls import refusal_of
+from fairlead.kafka.connecting.entering import Entering
 from fairlead.kafka.errors import PASSING
 from fairlead.kafka.values import NO_NODE
 from fairlead.model.addresses import Address
-from fairlead.model.errors import FairleadError, Unanswered, Unreachable
-from fairlead.protocol.framing import SCRATCH_BYTES
+from fairlead.model.errors import FairleadError, Unreachable
 
 
 class Brokers:
@@ -23,14 +19,16 @@ class Brokers:
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
-        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._nodes: dict[int, Address] = {}
         self._controller = NO_NODE
         self._shared: dict[Address, Connection] = {}
         self._opening: dict[Address, asyncio.Lock] = {}
-        self._turn = itertools.count()
+        self._unreachable: set[Address] = set()
+        """Where no connection could be opened when it was tried last."""
+        self._given: Address | None = None
+        """By `any` or `another`."""
         self._all: set[Connection] = set()
-        self._identity = Identity(settings)
+        self._entering = Entering(settings)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def learn(self, nodes: Mapping[int, Address], controller: int) -> None:
@@ -65,23 +63,33 @@ class Brokers:
         return await (self.of(self._controller) if self._controller in self._nodes else self.any())
 
     async def any(self) -> Connection:
-        """A shared connection to any broker; another one each time that none can be had from the one before.
+        """A shared connection to any broker: the one that was given last, while it is open. Raises: as `another`."""
+        found = None if self._given is None else self._shared.get(self._given)
+        return found if found is not None and found.open else await self.another()
+
+    async def another(self) -> Connection:
+        """A shared connection to another broker than was given last, if another can be had.
 
         Raises:
             Unreachable: none of them can be reached; NotAllowed.
         """
-        for connection in self._shared.values():
-            if connection.open:
-                return connection
-        addresses = list(dict.fromkeys([*self._nodes.values(), *self.settings.bootstrap]))
-        first = next(self._turn) % len(addresses)
         failures = []
-        for address in addresses[first:] + addresses[:first]:
+        for address in self._in_turn():
+            self._given = address
             try:
                 return await self._share(address)
             except PASSING as error:
                 failures.append(str(error))
         raise Unreachable("; ".join(failures))
+
+    def _in_turn(self) -> list[Address]:
+        """Where to ask, that which was given last at the end; before others where it worked when it was tried last, and
+        the brokers themselves before what leads to them."""
+        nodes = self._nodes.values()
+        addresses = list(dict.fromkeys([*nodes, *self.settings.bootstrap]))
+        behind = addresses.index(self._given) + 1 if self._given in addresses else 0
+        turned = addresses[behind:] + addresses[:behind]
+        return sorted(turned, key=lambda address: (address in self._unreachable, address not in nodes))
 
     def close(self) -> None:
         """End all connections."""
@@ -106,19 +114,12 @@ class Brokers:
             return found
 
     async def _open(self, address: Address) -> Connection:
-        settings = self.settings
-        beginning = await self._identity.towards(address)
-        connection = Connection(address, settings.client_id, settings.request_timeout_ms / 1000, self._scratch)
         try:
-            async with asyncio.timeout(settings.connect_timeout_ms / 1000):
-                again_seconds = await _begin(connection, address, beginning)
-        except BaseException as error:
-            connection.close()
-            refusal = refusal_of(error, connection.who)
-            if refusal is not None:
-                raise self._identity.refused(address, refusal) from None
-            raise _told(connection.who, error) from None
-        self._identity.let_in(address)
+            connection, again_seconds = await self._entering.connection(address)
+        except PASSING:
+            self._unreachable.add(address)
+            raise
+        self._unreachable.discard(address)
         self._all = {other for other in self._all if other.open} | {connection}
         if again_seconds:
             self._keep(self._stay_known(connection, address, again_seconds))
@@ -133,18 +134,9 @@ class Brokers:
         """Say again who we are, before the broker would end the connection (KIP-368)."""
         while seconds and not await _ended_within(connection, seconds):
             try:
-                beginning = await self._identity.towards(address)
-                seconds = await beginning.introduce(connection)
+                seconds = await self._entering.introduce_again(connection, address)
             except FairleadError:
                 connection.close()  # the next one says why
-
-
-async def _begin(connection: Connection, address: Address, beginning: Beginning) -> float:
-    """After how many seconds to say again who we are; 0: never."""
-    loop = asyncio.get_running_loop()
-    await loop.create_connection(lambda: connection, address.host, address.port, ssl=beginning.context)
-    await connection.ask_versions(__version__)
-    return await beginning.introduce(connection)
 
 
 async def _ended_within(connection: Connection, seconds: float) -> bool:
@@ -153,14 +145,3 @@ async def _ended_within(connection: Connection, seconds: float) -> bool:
             return await connection.ended.wait()
     except TimeoutError:
         return False
-
-
-def _told(who: str, error: BaseException) -> BaseException:
-    """Why there is no connection."""
-    if isinstance(error, TimeoutError):
-        return Unreachable(f"{who} does not answer")
-    if isinstance(error, OSError):
-        return Unreachable(f"{who}: {error.strerror or error}")
-    if isinstance(error, Unanswered):
-        return Unreachable(f"{error}; is its protocol the one of `security.protocol`?")
-    return error
