@@ -124,12 +124,15 @@ class FakeBroker:
         """Topics of which Metadata says nothing else."""
         self.peers: list[FakeBroker] = [self]
         self.leaders: dict[tuple[str, int], int] = {}
+        self.epoch = 3
+        """Of all leaders."""
         self.transactions = FakeTransactions()
         self.sessions: dict[int, dict[tuple[Any, int], int]] = {}
         self.features: dict[str, int] = {}
         self.connections = 0
         self.away = False
         """Whoever connects is cut off."""
+        self.turned_away = 0
         self.answering = asyncio.Event()
         """Cleared: requests are read and not answered."""
         self.answering.set()
@@ -170,6 +173,7 @@ class FakeBroker:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection: requests are read as they come, and answered in their order."""
         if self.away:
+            self.turned_away += 1
             writer.transport.abort()
             return
         self._open.add(writer)
@@ -273,7 +277,7 @@ class FakeBroker:
                 "error_code": ErrorCode.none,
                 "partition_index": number,
                 "leader_id": self.leaders.get((name, number), self.node),
-                "leader_epoch": 3,
+                "leader_epoch": self.epoch,
             }
             for number in range(len(self.logs.get(name, ())))
         ]

@@ -38,6 +38,7 @@ def test_each_setting_is_read() -> None:
         "retry.backoff.ms": "6",
         "retry.backoff.max.ms": "7",
         "socket.connection.setup.timeout.ms": "8",
+        "metadata.max.age.ms": "9",
         "client.id": "me",
     }
     settings, warnings = consumer_settings(given, "c")
@@ -46,7 +47,7 @@ def test_each_setting_is_read() -> None:
     fetch, client = settings.fetch, settings.client
     assert (fetch.max_bytes, fetch.partition_bytes, fetch.min_bytes, fetch.max_wait_ms) == (1, 2, 3, 4)
     assert (client.request_timeout_ms, client.retry_backoff_ms, client.retry_backoff_max_ms) == (5, 6, 7)
-    assert (client.connect_timeout_ms, client.client_id) == (8, "me")
+    assert (client.connect_timeout_ms, client.metadata_max_age_ms, client.client_id) == (8, 9, "me")
     own = {"max.request.size": "9", "max.in.flight.requests.per.connection": "1", "compression.type": "LZ4"}
     producer, warnings = producer_settings(BROKER | own, "p")
     assert warnings == []

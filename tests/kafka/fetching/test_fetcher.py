@@ -200,17 +200,55 @@ async def test_a_leader_that_has_moved_is_followed() -> None:
     async with fake_broker(0) as old, fake_broker(1) as new:
         old.add_topic("t")
         new.logs, new.ids = old.logs, old.ids
+        old.leaders["t", 0] = 0
+        new.leaders = old.leaders
         old.peers = new.peers = [old, new]
         async with opened(old.bootstrap) as cluster, fetching(cluster.fetcher()) as fetcher:
             fetcher.assign(PLACE, 0)
             fill(old.logs["t"][0], b"a")
             assert await values_of(fetcher, 1) == [b"a"]
-            old.leaders["t", 0] = new.leaders["t", 0] = 1
+            old.leaders["t", 0] = 1
             old.next(FETCH, lambda _: old.fetched("t", part(0, ErrorCode.not_leader_or_follower), session_id=101))
             fill(old.logs["t"][0], b"b")
             values = await values_of(fetcher, 1)
             assert values == [b"b"]
             await until(lambda: new.of(FETCH))
+
+
+@asynccontextmanager
+async def a_leader_cut_off(**settings: int) -> AsyncIterator[tuple[FakeBroker, FakeBroker, Fetcher]]:
+    """It says on that it leads the partition, as it did before another one was elected, and has the first record, which
+    was read."""
+    async with fake_broker(0) as old, fake_broker(1) as new:
+        for broker in (old, new):
+            fill(broker.add_topic("t")[0], b"a")
+            broker.peers = [old, new]
+        async with opened(old.bootstrap, **settings) as cluster, fetching(cluster.fetcher()) as fetcher:
+            new.leaders["t", 0] = old.leaders["t", 0] = 0
+            fetcher.assign(PLACE, 0)
+            assert await values_of(fetcher, 1) == [b"a"]
+            new.leaders["t", 0], new.epoch = 1, 4
+            fill(new.logs["t"][0], b"b")
+            yield old, new, fetcher
+
+
+async def test_a_leader_that_was_cut_off_and_answers_on_is_left_after_a_while() -> None:
+    """It has nothing new and no error to tell. Whoever is asked later and knows no better changes nothing any more."""
+    async with a_leader_cut_off(metadata_max_age_ms=50) as (old, new, fetcher):
+        assert await values_of(fetcher, 1) == [b"b"]
+        asked, fetched = len(old.of(METADATA)), len(old.of(FETCH))
+        fill(new.logs["t"][0], b"c")
+        assert await values_of(fetcher, 1) == [b"c"]
+        await until(lambda: len(old.of(METADATA)) >= asked + 2)
+        assert not any(map(told, old.of(FETCH)[fetched:]))
+        assert fetcher.down is None
+
+
+async def test_another_broker_is_asked_who_leads_where_the_leader_refuses() -> None:
+    """The one that was asked before may know no better."""
+    async with a_leader_cut_off() as (old, _, fetcher):
+        old.next(FETCH, *[lambda _: old.fetched("t", part(0, ErrorCode.not_leader_or_follower), session_id=101)] * 999)
+        assert await values_of(fetcher, 1) == [b"b"]
 
 
 async def test_a_cut_connection_is_opened_again_and_nothing_is_lost() -> None:

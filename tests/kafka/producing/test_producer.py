@@ -298,10 +298,12 @@ async def test_a_leader_that_has_moved_is_found_by_metadata() -> None:
     async with fake_broker(0) as old, fake_broker(1) as new:
         log = old.add_topic("t")
         new.logs, new.ids = old.logs, old.ids
+        old.leaders["t", 0] = 0
+        new.leaders = old.leaders
         old.peers = new.peers = [old, new]
         async with opened(old.bootstrap) as cluster, producing(await cluster.producer(ONE_A_REQUEST)) as producer:
             await producer.send("t", 0, batch(b"0"))
-            old.leaders["t", 0] = new.leaders["t", 0] = 1
+            old.leaders["t", 0] = 1
             old.next(PRODUCE, *3 * [refusing(ErrorCode.not_leader_or_follower)])
             await asyncio.gather(*[producer.send("t", 0, batch(b"%d" % number)) for number in range(1, 4)])
             assert values(log[0]) == numbers(4)

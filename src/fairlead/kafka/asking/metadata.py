@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -33,7 +34,11 @@ class _Said(NamedTuple):
 
 
 class Metadata:
-    """What is known of topics. What is refused of one leaves the others as they are."""
+    """What is known of topics. What is refused of one leaves the others as they are.
+
+    A broker that is cut off from its cluster may say for hours what was true before. So all brokers in turn are asked
+    for leaders, and one of an older epoch than is known takes nobody's place.
+    """
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
@@ -97,16 +102,18 @@ class Metadata:
         self.cluster_id = answer.cluster_id or ""
         there = {topic.name: _topic(topic) for topic in answer.topics if topic.error_code is ErrorCode.none}
         refused = {} if names is None else {topic.name: topic.error_code for topic in answer.topics if _refused(topic)}
+        newest = {name: _newest(topic, self._known.get(name)) for name, topic in there.items()}
         for name in [*self._known, *self._refused] if names is None else names:
             self._known.pop(name, None)
             self._refused.pop(name, None)
-        self._known |= there
+        self._known |= newest
         self._refused |= refused
         return _Said(there, refused)
 
     async def renew(self, names: Iterable[str]) -> None:
-        """Ask again for topics whose leaders are not as they were. Raises: TryAgain, Unanswered, Malformed."""
-        await self._ask(await self._brokers.any(), sorted(set(names)))
+        """Ask for topics whose leaders may have changed, another broker than before. Raises: TryAgain, Unanswered,
+        Malformed."""
+        await self._ask(await self._brokers.another(), sorted(set(names)))
 
     async def by_leader(self, places: Iterable[TopicPartition]) -> Mapping[int, list[TopicPartition]]:
         """Who leads partitions now, by the broker's id.
@@ -151,6 +158,14 @@ def _named(said: _Said) -> dict[str, TopicMetadata]:
 
 def _refused(topic: Any) -> bool:
     return topic.error_code is not ErrorCode.none and topic.error_code not in _NOT_THERE
+
+
+def _newest(said: TopicMetadata, before: TopicMetadata | None) -> TopicMetadata:
+    """What is known of a topic now. Where there are no ids, a lower epoch may be that of another topic of its name."""
+    if before is None or said.topic_id != before.topic_id or said.topic_id == ZERO_UUID:
+        return said
+    both = zip_longest(said.partitions, before.partitions, fillvalue=_NO_LEADER)
+    return said._replace(partitions=tuple(max(each, key=lambda partition: partition.epoch) for each in both))
 
 
 def _topic(topic: Any) -> TopicMetadata:

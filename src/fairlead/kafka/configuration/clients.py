@@ -42,8 +42,8 @@ def _keys(text: str) -> frozenset[str]:
 _OF_CLIENTS: Final = _keys(
     """
     auto.include.jmx.reporter client.dns.lookup connections.max.idle.ms default.api.timeout.ms enable.metrics.push
-    interceptor.classes metadata.max.age.ms metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy
-    metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms receive.buffer.bytes
+    interceptor.classes metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy metric.reporters
+    metrics.num.samples metrics.recording.level metrics.sample.window.ms receive.buffer.bytes
     reconnect.backoff.max.ms reconnect.backoff.ms security.providers send.buffer.bytes
     socket.connection.setup.timeout.max.ms ssl.cipher.suites ssl.enabled.protocols ssl.engine.factory.class
     ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
@@ -142,6 +142,7 @@ def _client(entries: Entries, file: Path | None) -> ClientSettings:
         connect_timeout_ms=entries.number("socket.connection.setup.timeout.ms", _CLIENT.connect_timeout_ms, 1),
         retry_backoff_ms=entries.number("retry.backoff.ms", _CLIENT.retry_backoff_ms, 1),
         retry_backoff_max_ms=entries.number("retry.backoff.max.ms", _CLIENT.retry_backoff_max_ms, 1),
+        metadata_max_age_ms=entries.number("metadata.max.age.ms", _CLIENT.metadata_max_age_ms),
         security=security_of(entries),
         security_now=None if file is None else partial(_security_in, file),
     )

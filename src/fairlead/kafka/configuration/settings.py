@@ -113,6 +113,8 @@ class ClientSettings:
     connect_timeout_ms: int = 10_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1000
+    metadata_max_age_ms: int = 300_000
+    """After so long it is asked again who leads what is read, also where all answer."""
     security: Security = Security()
     security_now: Callable[[], Security] | None = field(default=None, compare=False, repr=False)
     """Reads it again where it came from, for the next connection. Raises: InvalidValue."""

@@ -83,7 +83,7 @@ class Feed:
         self.readings: dict[TopicPartition, Reading] = {}
         self._owner = owner
         self._brokers = brokers
-        self._node = node
+        self.node = node
         self._bounds = Bounds(settings.max_wait_ms, settings.min_bytes, settings.max_bytes)
         self._committed = committed
         self._session = FetchSession()
@@ -163,7 +163,7 @@ class Feed:
             if self._connection is not None:
                 self._connection.close()
                 self._begin_anew()
-            self._connection = await self._brokers.connect(self._node)
+            self._connection = await self._brokers.connect(self.node)
         return self._connection
 
     async def _exchange(self, connection: Connection) -> int:

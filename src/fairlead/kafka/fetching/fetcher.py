@@ -3,6 +3,8 @@
 A leader is asked over one connection and one session. While its last answer has not been taken it is asked nothing;
 once it is taken, it is asked again, behind the whole batches of the answer, while the taker works.
 
+Who leads what is asked again by age too: a leader that is cut off from the cluster answers on, and has nothing new.
+
 What passes by itself is waited for: leaders that move, brokers and clusters that are away. What does not is handed out
 as an error; that partition stands until it is assigned again.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from fairlead.kafka.asking.metadata import Metadata
@@ -23,6 +26,7 @@ from fairlead.kafka.errors import OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_ID, may_pas
 from fairlead.kafka.fetching.feed import Feed, Found, Reading
 from fairlead.kafka.fetching.positions import reach_of
 from fairlead.kafka.values import NO_EPOCH, TopicPartition
+from fairlead.model.errors import FairleadError
 from fairlead.protocol.client_fetch import Answered
 from fairlead.protocol.wire import ZERO_UUID
 
@@ -64,6 +68,7 @@ class Fetcher:
         self._arrived: deque[Feed] = deque()
         self._refused: list[Fetched] = []
         self._news = asyncio.Event()
+        self._fresh = asyncio.get_running_loop().create_task(self._keep_fresh(), name="kafka-fetch-leaders")
         self._seeker: Seeker[Reading] = Seeker(metadata, brokers.settings, self._settle, self._refuse)
 
     @property
@@ -121,6 +126,8 @@ class Fetcher:
 
     async def close(self) -> None:
         """Ask no more, and end its connections."""
+        self._fresh.cancel()
+        await asyncio.wait([self._fresh])
         await self._seeker.close()
         for feed in self._feeds.values():
             await feed.close()
@@ -210,6 +217,24 @@ class Fetcher:
             feed = Feed(self, self._brokers, leader.leader, self._settings, committed=self._committed)
             self._feeds[leader.leader] = feed
         feed.add(reading)
+
+    async def _keep_fresh(self) -> None:
+        settings = self._brokers.settings
+        pause = max(settings.metadata_max_age_ms, settings.retry_backoff_max_ms) / 1000
+        while True:
+            await asyncio.sleep(pause)
+            with suppress(FairleadError):  # whoever finds out that nobody answers says so
+                await self._metadata.renew(place.topic for place in self._readings)
+            for reading in [each for each in self._readings.values() if self._has_moved(each)]:
+                self._leave(reading)
+                self._seeker.seek(reading, "")
+
+    def _has_moved(self, reading: Reading) -> bool:
+        """Whether it is read from a leader that metadata does not name any more."""
+        leader = self._metadata.leader(reading.place)
+        if reading.feed is None or leader is None:
+            return False
+        return (leader.leader, leader.epoch) != (reading.feed.node, reading.leader_epoch)
 
     def _is_missing(self, reading: Reading) -> bool:
         """Whether metadata lacks the topic or has another one of its name."""
