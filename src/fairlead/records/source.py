@@ -65,6 +65,9 @@ class FairleadSource(DataSource):
         return RecordsStreamWriter(self._write_options(schema, overwrite))
 
     def _write_options(self, schema: StructType, overwrite: bool) -> WriteOptions:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from fairlead.records.writing.encoding import check_types
         from fairlead.records.writing.options import WriteOptions
         from fairlead.records.writing.routing import check_columns
 
@@ -72,6 +75,7 @@ class FairleadSource(DataSource):
             raise InvalidValue("records are never replaced; write with mode append")
         options = WriteOptions.parse(self.options)
         check_columns(schema.fieldNames(), options)
+        check_types(to_arrow_schema(schema, timezone="UTC"), options)
         return options
 
 

@@ -146,6 +146,7 @@ def with_column(name: str, values: Any) -> Any:
         (with_column("value", [1.5, 2.5, 3.5]), "column value of type double"),
         (with_column("timestamp", ["x", "y", "z"]), "column timestamp of type string"),
         (with_column("headers", ["x", "y", "z"]), "column headers of type string"),
+        (with_column("headers", [[{"name": "x", "value": b"y"}]] * 3), "column headers of type list<item: struct<name"),
         (with_column("topic", ["a", "b", "c"]), "changed the column topic"),
         (with_column("partition", [0, 1, 2]), "changed the column partition"),
         (lambda batch: pa.record_batch({"value": [b"x"] * 4}), "4 records for 3 offsets"),

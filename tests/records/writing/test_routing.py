@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fairlead.mirror.bytes.repartition import partition_of
 from fairlead.model.errors import InvalidName, InvalidValue
 from fairlead.protocol.batch import check_produced, records_of
-from fairlead.records.writing.encoding import encoded
+from fairlead.records.writing.encoding import check_types, encoded
 from fairlead.records.writing.options import WriteOptions
 from fairlead.records.writing.routing import routed
 
@@ -104,6 +104,76 @@ def test_a_column_of_another_type_is_named() -> None:
     rows = pa.table({"topic": ["a"], "value": [[1]]}).to_batches()[0]
     with pytest.raises(InvalidValue, match="have a column value of type list<item: int64>, not binary"):
         sent(rows)
+
+
+PAIR = {"key": "k", "value": b"v"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "names"),
+    [
+        (pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())])), "name: string, value: binary"),
+        (pa.list_(pa.struct([("Key", pa.string()), ("Value", pa.binary())])), "Key: string, Value: binary"),
+        (pa.list_(pa.struct([("key", pa.string())])), "key: string"),
+        (
+            pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary()), ("x", pa.int32())])),
+            "key: string, value: binary, x: int32",
+        ),
+    ],
+)
+def test_headers_have_a_key_and_a_value_by_name(headers: pa.DataType, names: str) -> None:
+    """Arrow takes fields by their names: what it did not find was null, and what was there was gone."""
+    pair = dict.fromkeys((field.name for field in headers.value_type), None)
+    rows = pa.table({"topic": ["a"], "value": [b"1"], "headers": pa.array([[pair]], headers)}).to_batches()[0]
+    with pytest.raises(InvalidValue, match=f"have a column headers of type .*{names}.*, not list<element: struct<key"):
+        sent(rows)
+    with pytest.raises(InvalidValue, match="column headers of type"):
+        check_types(rows.schema, OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("headers", "given", "expected"),
+    [
+        (pa.map_(pa.string(), pa.binary()), [("k", b"v")], (("k", b"v"),)),
+        (pa.list_(pa.struct([("value", pa.binary()), ("key", pa.string())])), [PAIR], (("k", b"v"),)),
+        (pa.large_list(pa.struct([("key", pa.string()), ("value", pa.binary())])), [PAIR], (("k", b"v"),)),
+        (pa.list_(pa.null()), [], ()),
+        (pa.null(), None, ()),
+    ],
+)
+def test_headers_may_be_maps_or_nothing(headers: pa.DataType, given: Any, expected: Any) -> None:
+    rows = pa.table({"topic": ["a"], "value": [b"1"], "headers": pa.array([given], headers)}).to_batches()[0]
+    check_types(rows.schema, OPTIONS)
+    assert sent(rows) == {("/ships:a", 0): [(None, b"1", NOW_MS, expected)]}
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("timestamp", pa.array([1_700_000_000_000])),
+        ("timestamp", pa.array(["2026-01-01"])),
+        ("timestamp", pa.array([0], pa.timestamp("us"))),
+        ("partition", pa.array(["0"])),
+        ("partition", pa.array([False])),
+        ("partition", pa.array([0.0])),
+        ("value", pa.array([[1]])),
+        ("key", pa.array([7])),
+        ("topic", pa.array([[b"a"]])),
+    ],
+)
+def test_a_column_of_another_type_is_refused_before_there_are_rows(name: str, column: pa.Array) -> None:
+    """And where there are: a number is not taken for microseconds, nor a text for a number."""
+    rows = pa.table({"topic": ["a"], "value": [b"1"]} | {name: column}).to_batches()[0]
+    for ask in (lambda: check_types(rows.schema, OPTIONS), lambda: sent(rows)):
+        with pytest.raises(InvalidValue, match=f"have a column {name} of type"):
+            ask()
+
+
+def test_numbers_of_partitions_have_any_width_and_columns_may_be_null_throughout() -> None:
+    for kind in (pa.int8(), pa.uint16(), pa.int64(), pa.null()):
+        rows = pa.table({"topic": ["a"], "value": [b"1"], "partition": pa.array([None], kind)}).to_batches()[0]
+        check_types(rows.schema, OPTIONS)
+        assert sent(rows) == {("/ships:a", 0): [(None, b"1", NOW_MS, ())]}
 
 
 TEXTS = st.one_of(st.none(), st.binary(max_size=12))

@@ -86,12 +86,28 @@ def plain(column: Any) -> tuple[int, NDArray[np.int32], NDArray[np.bool_]]:
     return data.address if data is not None else 0, places, there
 
 
+_PAIRS = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())])))
+
+
 def _headers(found: pa.RecordBatch, who: str) -> tuple[NDArray[np.int32], pa.Array, pa.Array]:
     """Where each record's headers end, their names and their values. Raises: InvalidValue."""
-    pair = pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())])
-    lists = cast(found, "headers", pa.list_(pair), who)
+    kind = found.schema.field("headers").type
+    if not _are_pairs(kind):
+        raise InvalidValue(f"{who} a column headers of type {kind}, not {_PAIRS}")
+    lists = cast(found, "headers", _PAIRS, who)
     lengths = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
     ends = np.zeros(found.num_rows + 1, np.int32)
     np.cumsum(lengths, out=ends[1:])
     pairs = lists.flatten()
     return ends, pairs.field("key").fill_null(b""), pairs.field("value")
+
+
+def _are_pairs(kind: pa.DataType) -> bool:
+    """Whether these are maps, or lists of what has a key and a value: Arrow casts structs by the names of their fields,
+    fills with nulls what they lack, and drops what they have besides."""
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        return bool(pa.types.is_map(kind) or pa.types.is_null(kind))
+    pair = kind.value_type
+    return bool(pa.types.is_null(pair)) or (
+        bool(pa.types.is_struct(pair)) and sorted(field.name for field in pair) == ["key", "value"]
+    )

@@ -18,9 +18,10 @@ from fairlead.protocol.batch import (
     BatchHeader,
     head_of,
 )
-from fairlead.protocol.loops.columns import Longs, RecordColumns, cast
+from fairlead.protocol.loops.columns import Longs, RecordColumns
 from fairlead.protocol.records import compress
-from fairlead.records.writing.routing import WHO, Routed
+from fairlead.records.writing.options import WriteOptions
+from fairlead.records.writing.routing import WHO, Routed, check_places, only
 
 BODY_BYTES_MAX: Final = 900_000
 """Of records in a batch, before they are compressed; a single record may be larger."""
@@ -39,6 +40,18 @@ class Encoded(NamedTuple):
     def size_bytes(self) -> int:
         """Of the batch."""
         return len(self.head) + len(self.body)
+
+
+def check_types(schema: pa.Schema, options: WriteOptions) -> None:
+    """Check that rows of these types can be written, as far as that does not depend on what they hold.
+
+    Raises:
+        InvalidValue: a column has another type than it must.
+    """
+    nothing = pa.RecordBatch.from_pylist([], schema)
+    check_places(nothing, options)
+    RecordColumns(nothing, WHO)
+    _times(nothing, 0)
 
 
 def encoded(found: Routed, codec: int, now_ms: int) -> Iterator[Encoded]:
@@ -77,7 +90,12 @@ def _times(rows: pa.RecordBatch, now_ms: int) -> Longs:
     """Milliseconds of each record. Raises: InvalidValue."""
     if "timestamp" not in rows.schema.names:
         return np.full(rows.num_rows, now_ms, np.int64)
-    column = cast(rows, "timestamp", pa.timestamp("us", tz="UTC"), WHO).cast(pa.int64())
+    column = only(rows, "timestamp", pa.timestamp("us", tz="UTC"), _is_moment).cast(pa.int64())
     there = column.is_valid().to_numpy(zero_copy_only=False)
     milliseconds = column.fill_null(0).to_numpy(zero_copy_only=False) // 1000
     return np.ascontiguousarray(np.where(there, milliseconds, now_ms))
+
+
+def _is_moment(kind: pa.DataType) -> bool:
+    """A time without a zone is one only where one knows whose clock is meant."""
+    return bool(pa.types.is_timestamp(kind)) and kind.tz is not None

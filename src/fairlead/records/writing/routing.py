@@ -60,6 +60,12 @@ def check_columns(names: Sequence[str], options: WriteOptions) -> None:
         raise InvalidValue("no topic: give a column topic, or the option topic for all records")
 
 
+def check_places(rows: pa.RecordBatch, options: WriteOptions) -> None:
+    """Check the types of the columns that say where rows go. Raises: InvalidValue, InvalidName."""
+    _topics(rows, options)
+    _named(rows)
+
+
 def routed(rows: pa.RecordBatch, options: WriteOptions, partitions_of: PartitionsOf, turn: int) -> Routed:
     """Where rows go.
 
@@ -126,11 +132,28 @@ def _partitions(rows: pa.RecordBatch, at: NDArray[np.int64], counts: NDArray[np.
         hashes(*plain(key), hashed)
         chosen = np.where(hashed >= 0, hashed % counts[at], -1)
     keyless: NDArray[np.int64] = np.where(chosen < 0, turn % counts[at], chosen)
-    if "partition" not in rows.schema.names:
-        return keyless
-    given = cast(rows, "partition", pa.int32(), WHO)
+    given = _named(rows)
     there = given.is_valid().to_numpy(zero_copy_only=False)
     return np.where(there, given.fill_null(0).to_numpy(zero_copy_only=False), keyless)
+
+
+def _named(rows: pa.RecordBatch) -> Any:
+    """The partition that each row names. Raises: InvalidValue."""
+    if "partition" not in rows.schema.names:
+        return pa.nulls(rows.num_rows, pa.int32())
+    return only(rows, "partition", pa.int32(), pa.types.is_integer)
+
+
+def only(rows: pa.RecordBatch, name: str, kind: pa.DataType, fits: Callable[[pa.DataType], bool]) -> Any:
+    """A column as that type, if its own fits: Arrow also casts texts, and numbers of whatever they count.
+
+    Raises:
+        InvalidValue
+    """
+    given = rows.schema.field(name).type
+    if not (fits(given) or pa.types.is_null(given)):
+        raise InvalidValue(f"{WHO} a column {name} of type {given}, not {kind}")
+    return cast(rows, name, kind, WHO)
 
 
 def _check(partition: NDArray[np.int64], counts: NDArray[np.int64], names: Sequence[Any]) -> None:
