@@ -30,7 +30,9 @@ def test_a_folder_is_local_or_none() -> None:
     """A checkpoint on another file system is no place for what tasks leave."""
     assert local_folder("file:///a/b") == local_folder("/a/b") == Path("/a/b")
     assert local_folder("s3://bucket/a") is None
-    assert parsed(checkpointLocation="hdfs://name/a").staging is None
+    other = parsed(checkpointLocation="hdfs://name/a")
+    assert (other.staging, other.checkpoint) == (None, None)
+    assert parsed(checkpointLocation="file:///a").checkpoint == Path("/a")
     assert parsed(checkpointLocation="hdfs://name/a", stagingLocation="file:/a").staging == Path("/a")
 
 

@@ -20,6 +20,9 @@ from fairlead.records.writing.options import WriteOptions
 from fairlead.records.writing.parts import Place
 from fairlead.records.writing.publishing import partitions_of, producer_id, publish, settled
 from fairlead.records.writing.staging import Manifest, Staging
+from fairlead.streamlog.requests.cuts import cut
+from fairlead.streamlog.requests.topics import put_topic
+from fairlead.streamlog.writing.draft import Draft
 
 OPTIONS = WriteOptions("/interop", (), delivery_timeout_ms=20_000)
 NOW_MS = 1_700_000_000_000
@@ -102,17 +105,54 @@ async def test_two_drivers_of_one_query_write_it_once(site: Site, tmp_path: Path
 
 
 async def test_where_the_cluster_has_forgotten_nothing_is_sent(site: Site, tmp_path: Path) -> None:
-    """It is an error, since nobody can tell what is there: of a manifest that counts on, or of one that is old."""
+    """It is an error, since nobody can tell what is there: of a manifest that is old, or of another epoch, and by a
+    clock that was set back."""
     site.make_topic("forgotten", 1)
     staging = Staging(tmp_path, "q-forgotten")
     async with opened(site.main) as cluster:
         manifest = await settle(cluster, site, staging, 0, [("forgotten", 0)])
-        counting = replace(manifest, first={f"{site.path}:forgotten": {0: 10}})
-        with pytest.raises(InvalidValue, match="partition 0 does not know query q-forgotten any more"):
-            await publish(cluster, staging, counting, OPTIONS, NOW_MS)
-        with pytest.raises(InvalidValue, match="begin with a new checkpoint"):
-            await publish(cluster, staging, manifest, OPTIONS, NOW_MS + REMEMBERED_MS // 2)
+        for first in (0, 10):
+            counting = replace(manifest, first={f"{site.path}:forgotten": {0: first}})
+            with pytest.raises(InvalidValue, match="partition 0 does not know query q-forgotten any more"):
+                await publish(cluster, staging, counting, OPTIONS, NOW_MS + REMEMBERED_MS // 2)
+            with pytest.raises(InvalidValue, match="begin with a new checkpoint"):
+                await publish(cluster, staging, replace(counting, epochs={}), OPTIONS, NOW_MS)
+            with pytest.raises(InvalidValue, match="settled 1 ms later than it is now by this host's clock; set the"):
+                await publish(cluster, staging, counting, OPTIONS, NOW_MS - 1)
         assert batches(site, "forgotten") == []
+
+
+async def test_a_query_that_was_forgotten_while_it_was_idle_goes_on(site: Site, tmp_path: Path) -> None:
+    """The partition remembered it when the batch was settled, and no more when it is sent: nothing can have come."""
+    site.make_topic("idle", 1)
+    staging = Staging(tmp_path, "q-idle")
+    async with opened(site.main) as cluster:
+        manifest = await settle(cluster, site, staging, 0, [("idle", 0)] * 3)
+        counting = replace(manifest, first={f"{site.path}:idle": {0: 10}})
+        late = NOW_MS + REMEMBERED_MS // 2 - 1
+        assert [await publish(cluster, staging, counting, OPTIONS, late) for _ in range(2)] == [6, 0]
+    assert batches(site, "idle") == [(producer_id("q-idle"), 10 + 2 * number) for number in range(3)]
+
+
+async def test_what_is_left_of_a_batch_behind_a_cut_is_not_sent_twice(site: Site, tmp_path: Path) -> None:
+    """The topic was taken over elsewhere and came back: its log was cut within the batch. The cut forgets the query,
+    though the first records of the batch are there."""
+    site.make_topic("cut", 1)
+    staging = Staging(tmp_path, "q-cut")
+    async with opened(site.main) as cluster:
+        manifest = await settle(cluster, site, staging, 0, [("cut", 0)] * 2)
+        assert await publish(cluster, staging, manifest, OPTIONS, NOW_MS) == 4
+        shard, topic = site.stream.topic("cut")
+
+        def come_back(draft: Draft) -> None:
+            cut(draft, topic.number, 0, 2, "takeover", 1, None)
+            later = topic._replace(epoch=2, version=topic.version + 1, since=((2, ((0, 0),)),))
+            put_topic(draft, later, draft.stream_id, None)
+
+        site.broker.submit(shard, come_back)
+        with pytest.raises(InvalidValue, match="partition 0 does not know query q-cut any more"):
+            await publish(cluster, staging, manifest, OPTIONS, NOW_MS)
+    assert batches(site, "cut") == [(producer_id("q-cut"), 0)]
 
 
 async def test_records_that_the_manifest_does_not_know_are_an_error(site: Site, tmp_path: Path) -> None:

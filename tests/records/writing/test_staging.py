@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from fairlead.model.errors import InvalidValue
+from fairlead.model.errors import InvalidValue, StorageUnavailable
 from fairlead.protocol.batch import HEADER_BYTES, build_batch
 from fairlead.records.writing.encoding import Encoded
-from fairlead.records.writing.parts import Place, read_part
+from fairlead.records.writing.parts import NOTHING, Place, read_part
 from fairlead.records.writing.publishing import missing_batches
 from fairlead.records.writing.staging import VERSION, Manifest, Staging
 
@@ -33,6 +36,41 @@ def test_what_a_task_leaves_is_read_again(tmp_path: Path) -> None:
     found = list(read_part(staging.part(0, info.name), info.size_bytes))
     assert [(batch.place, batch.records) for batch in found] == [(Place(t, 3), 2) for t in ("a", "b", "a")]
     assert found[1].of_producer(9, 0, 4) != bytes(found[1].head)
+
+
+def test_a_task_without_rows_leaves_nothing(tmp_path: Path) -> None:
+    """No file, no folder, nothing to sync; and nothing to remove."""
+    staging = Staging(tmp_path, "q")
+    assert staging.write(0, batches()) == NOTHING
+    assert list(tmp_path.iterdir()) == []
+    one = staging.write(0, batches("a"))
+    staging.discard(0, [NOTHING.name, one.name])
+    assert list((tmp_path / "q" / "0").iterdir()) == []
+
+
+def failing() -> Iterator[Encoded]:
+    """A row that is refused behind others that are not."""
+    yield from batches("a")
+    raise InvalidValue("a row has no topic")
+
+
+def full(descriptor: int) -> None:
+    """No room is found for what was written."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_task_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither where a row is refused, nor where the disk is full: what failed before would keep it full."""
+    staging = Staging(tmp_path, "q")
+    with pytest.raises(InvalidValue, match="a row has no topic"):
+        staging.write(0, failing())
+    monkeypatch.setattr(os, "fdatasync", full)
+    said = f"the query cannot write into {tmp_path / 'q' / '0'}: No space left on device"
+    with pytest.raises(StorageUnavailable, match=f"^{re.escape(said)}$"):
+        staging.write(0, batches("a"))
+    with pytest.raises(StorageUnavailable, match=f"^{re.escape(said)}$"):
+        staging.settle(manifest("q", 0))
+    assert list((tmp_path / "q" / "0").iterdir()) == []
 
 
 def test_a_part_that_is_gone_cut_or_longer_is_refused(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ of it already is not sent again.
     encoding.py    rows → record batches
     parts.py       record batches ⇄ files
     staging.py     the folder of a query: parts, manifests, and which batch is done
+    checkpoint.py  what Spark itself notes of a batch, made durable
     publishing.py  a manifest → a cluster
     writer.py      the shells that Spark calls
 """

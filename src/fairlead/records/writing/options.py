@@ -41,6 +41,8 @@ class WriteOptions:
     """Kafka's number of the compression."""
     staging: Path | None = None
     """Where tasks leave what they have; of a streaming query None: it has no checkpoint that is a local folder."""
+    checkpoint: Path | None = None
+    """Of a streaming query, if it is a local folder."""
     delivery_timeout_ms: int = DELIVERY_TIMEOUT_MS
     """How long the cluster may take no record at all."""
     write_id: str | None = None
@@ -63,7 +65,9 @@ class WriteOptions:
         app_id, version = values.text("txnAppId"), values.number("txnVersion", 0)
         if (app_id is None) != (version is None):
             raise InvalidValue("options txnAppId and txnVersion: give both, or neither")
-        staging = _staging(values)
+        location = values.text("checkpointLocation")
+        checkpoint = None if location is None else local_folder(location)
+        staging = _staging(values, checkpoint)
         if app_id is not None and staging is None:
             raise InvalidValue(
                 "option stagingLocation is missing: with txnAppId, say in which folder is kept what was written"
@@ -75,6 +79,7 @@ class WriteOptions:
             topic=None if topic is None else check_topic_name(topic),
             codec=_codec(values),
             staging=staging,
+            checkpoint=checkpoint,
             delivery_timeout_ms=values.number("deliveryTimeoutMs", 1) or DELIVERY_TIMEOUT_MS,
             write_id=None if app_id is None else _write_id(app_id, values),
             version=version,
@@ -93,7 +98,7 @@ def _codec(values: Values) -> int:
     return CODECS.index(name)
 
 
-def _staging(values: Values) -> Path | None:
+def _staging(values: Values, checkpoint: Path | None) -> Path | None:
     text = values.text("stagingLocation")
     if text is not None:
         folder = local_folder(text)
@@ -102,9 +107,7 @@ def _staging(values: Values) -> Path | None:
                 f"option stagingLocation = {text!r}: give a folder that all executors see as a local one"
             )
         return folder
-    checkpoint = values.text("checkpointLocation")
-    folder = None if checkpoint is None else local_folder(checkpoint)
-    return None if folder is None else folder / STAGED
+    return None if checkpoint is None else checkpoint / STAGED
 
 
 def local_folder(text: str) -> Path | None:

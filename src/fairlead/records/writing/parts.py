@@ -58,12 +58,22 @@ class StagedBatch(NamedTuple):
         )
 
 
+NOTHING: Final = PartInfo("", 0, {}, {})
+"""Of a task without rows, or of a batch that is settled without it: there is no file."""
 USUAL_BYTES_MAX: Final = 1_000_000
 """A batch of up to so much passes with Kafka's default of `max.message.bytes`."""
 
 
 def write_part(file: Path, batches: Iterable[Encoded]) -> PartInfo:
-    """Write the batches into a new file; durable when this returns. Raises: OSError."""
+    """Write the batches into a new file; durable when this returns, and gone if it fails. Raises: OSError."""
+    try:
+        return _write(file, batches)
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
+
+
+def _write(file: Path, batches: Iterable[Encoded]) -> PartInfo:
     records: dict[Place, int] = {}
     largest: dict[str, int] = {}
     with file.open("xb", buffering=1024 * 1024) as out:

@@ -92,13 +92,21 @@ async def settled(
     """
     await _check_sizes(cluster, parts)
     places = {place for part in parts for place in part.records}
+    epochs = await _epochs(cluster, places)
     last = await cluster.last_sequences(producer_id(staging.query), [TopicPartition(*place) for place in places])
     first: dict[str, dict[int, int]] = {}
     for place in sorted(places):
         known = last.get(TopicPartition(*place))
         first.setdefault(place.topic, {})[place.partition] = 0 if known is None else (known + 1) % SEQUENCES
     files = tuple((part.name, part.size_bytes) for part in parts if part.size_bytes)
-    return staging.settle(Manifest(VERSION, staging.query, batch, now_ms, remembered, files, first))
+    return staging.settle(Manifest(VERSION, staging.query, batch, now_ms, remembered, files, first, epochs))
+
+
+async def _epochs(cluster: Cluster, places: Iterable[Place]) -> dict[str, dict[int, int]]:
+    """Leader epochs now, by topic and partition."""
+    topics = {place.topic for place in places}
+    found = await cluster.topics(topics) if topics else {}
+    return {name: {number: each.epoch for number, each in enumerate(found[name].partitions)} for name in found}
 
 
 async def _check_sizes(cluster: Cluster, parts: Iterable[PartInfo]) -> None:
@@ -126,7 +134,11 @@ async def publish(cluster: Cluster, staging: Staging, manifest: Manifest, option
     identity = producer_id(manifest.query)
     places = manifest.places
     last = await cluster.last_sequences(identity, [TopicPartition(*place) for place in places])
-    written = {place: _written(place, first, last, manifest, now_ms) for place, first in places.items()}
+    unknown = [place for place in places if TopicPartition(*place) not in last]
+    _check_forgotten(unknown, await _epochs(cluster, unknown), manifest, now_ms)
+    written = {
+        place: (last.get(TopicPartition(*place), first - 1) + 1 - first) % SEQUENCES for place, first in places.items()
+    }
     start = {TopicPartition(*place): (first + written[place]) % SEQUENCES for place, first in places.items()}
     producer = cluster.steady_producer(identity, start)
     try:
@@ -135,17 +147,34 @@ async def publish(cluster: Cluster, staging: Staging, manifest: Manifest, option
         await producer.close()
 
 
-def _written(place: Place, first: int, last: Mapping[TopicPartition, int], manifest: Manifest, now_ms: int) -> int:
-    """How many records of the batch a partition has. Raises: InvalidValue."""
-    known = last.get(TopicPartition(*place))
-    if known is not None:
-        return (known + 1 - first) % SEQUENCES
-    if first == 0 and now_ms - manifest.made_ms < manifest.remembered_ms // 2:
-        return 0
-    raise InvalidValue(
-        f"topic {place.topic}, partition {place.partition} does not know query {manifest.query} any more, so nobody "
-        f"can tell what it has of batch {manifest.batch}; look at what is there, and begin with a new checkpoint"
-    )
+def _check_forgotten(
+    unknown: Sequence[Place], epochs: Mapping[str, Mapping[int, int]], manifest: Manifest, now_ms: int
+) -> None:
+    """Check that partitions which know nothing of the query have nothing of the batch.
+
+    Nothing of it was sent before the manifest was made, and a partition remembers who wrote to it
+
+    * for `remembered_ms` from the last record on, by its own clock: so for half of that from when the manifest was
+      made, by ours. A query that was idle until the partition forgot it may go on, whatever the number;
+    * until the partition is cut. That forgets whose newest batch it cuts off, though older ones stay. Only topics that
+      get a new epoch are cut: so while the leader epoch is that of the manifest.
+
+    Raises:
+        InvalidValue: nobody can tell what they have.
+    """
+    age_ms = now_ms - manifest.made_ms
+    if unknown and age_ms < 0:
+        raise InvalidValue(
+            f"batch {manifest.batch} of query {manifest.query} was settled {-age_ms:,} ms later than it is now by this "
+            "host's clock; set the clock right, and start the query again"
+        )
+    for topic, partition in unknown:
+        epoch = manifest.epochs.get(topic, {}).get(partition)
+        if age_ms >= manifest.remembered_ms // 2 or epoch is None or epoch != epochs.get(topic, {}).get(partition):
+            raise InvalidValue(
+                f"topic {topic}, partition {partition} does not know query {manifest.query} any more, so nobody can "
+                f"tell what it has of batch {manifest.batch}; look at what is there, and begin with a new checkpoint"
+            )
 
 
 def missing_batches(staging: Staging, manifest: Manifest, written: Mapping[Place, int]) -> Iterator[StagedBatch]:

@@ -14,19 +14,20 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Final, TypeVar
 
 from fairlead.model.clock import SystemRandomness
-from fairlead.model.errors import InvalidValue
+from fairlead.model.errors import InvalidValue, StorageUnavailable
 from fairlead.model.strict_json import JsonForm, Unreadable
 from fairlead.records.writing.encoding import Encoded
-from fairlead.records.writing.parts import PartInfo, Place, write_part
-from fairlead.storage.files import sync_directory
+from fairlead.records.writing.parts import NOTHING, PartInfo, Place, write_part
+from fairlead.storage.files import put, sync_directory
 
 T = TypeVar("T")
 VERSION: Final = 1
@@ -48,6 +49,8 @@ class Manifest:
     """Names of files and their sizes, in the order in which they are sent."""
     first: dict[str, dict[int, int]]
     """Topic → partition → sequence number of its first record."""
+    epochs: dict[str, dict[int, int]] = field(default_factory=dict)
+    """Topic → partition → leader epoch when the manifest was made. It grows when the topic gets another owner."""
 
     @property
     def places(self) -> Mapping[Place, int]:
@@ -66,11 +69,20 @@ class Staging:
         self._of_query = folder / _folder_name(query)
 
     def write(self, batch: int, batches: Iterable[Encoded]) -> PartInfo:
-        """Leave what a task has, under a name that no other attempt has. Raises: OSError."""
+        """Leave what a task has, under a name that no other attempt has; nothing, if it fails.
+
+        Raises:
+            StorageUnavailable: the folder takes no more.
+        """
+        coming = iter(batches)
+        first = next(coming, None)
+        if first is None:
+            return NOTHING
         folder = self._of_batch(batch)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        info = write_part(folder / f"part-{_random_name()}", batches)
-        sync_directory(str(folder))
+        with writing_into(folder):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            info = write_part(folder / f"part-{_random_name()}", chain((first,), coming))
+            sync_directory(str(folder))
         return info
 
     def part(self, batch: int, name: str) -> Path:
@@ -80,7 +92,7 @@ class Staging:
     def discard(self, batch: int, names: Iterable[str]) -> None:
         """Remove parts of tasks whose batch failed, unless a manifest names them."""
         if self.manifest(batch) is None:
-            for name in names:
+            for name in filter(None, names):
                 self.part(batch, name).unlink(missing_ok=True)
 
     def done(self) -> int:
@@ -102,26 +114,27 @@ class Staging:
         return None if found is None else _parsed(_MANIFEST_FORM, found, file)
 
     def settle(self, manifest: Manifest) -> Manifest:
-        """Put the batch's manifest; answers the one that is there from now on. Raises: InvalidValue, OSError."""
+        """Put the batch's manifest; answers the one that is there from now on.
+
+        Raises:
+            InvalidValue, StorageUnavailable
+        """
         folder = self._of_batch(manifest.batch)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        made = _written(folder, _MANIFEST_FORM.write(manifest))
-        try:
-            with suppress(FileExistsError):
-                os.link(made, folder / _MANIFEST)
-        finally:
-            made.unlink()
-        for each in (folder, *list(folder.parents)[:3]):  # each of them may be new
-            sync_directory(str(each))
+        with writing_into(folder):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            put(str(folder / f".{_random_name()}"), str(folder / _MANIFEST), _MANIFEST_FORM.write(manifest))
+            for each in (folder, *list(folder.parents)[:3]):  # each of them may be new
+                sync_directory(str(each))
         found = self.manifest(manifest.batch)
         assert found is not None
         return found
 
     def finish(self, batch: int) -> None:
-        """Say that the batch is there whole, and remove what is not needed any more. Raises: OSError."""
-        self._of_query.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (self._of_query / f"{_DONE}{batch}").touch()
-        sync_directory(str(self._of_query))
+        """Say that the batch is there whole, and remove what is not needed any more. Raises: StorageUnavailable."""
+        with writing_into(self._of_query):
+            self._of_query.mkdir(parents=True, exist_ok=True, mode=0o700)
+            (self._of_query / f"{_DONE}{batch}").touch()
+            sync_directory(str(self._of_query))
         for each in self._of_query.iterdir():
             if each.name.isdecimal() and int(each.name) <= batch:
                 shutil.rmtree(each, ignore_errors=True)
@@ -150,14 +163,13 @@ def _random_name() -> str:
     return SystemRandomness().id16().hex()
 
 
-def _written(folder: Path, data: bytes) -> Path:
-    """A new file with these bytes, durable but for its name."""
-    made = folder / f".{_random_name()}"
-    with made.open("xb") as out:
-        out.write(data)
-        out.flush()
-        os.fdatasync(out.fileno())
-    return made
+@contextmanager
+def writing_into(folder: Path) -> Iterator[None]:
+    """Names the folder where a write fails, which the system does not. Raises: StorageUnavailable."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageUnavailable(f"the query cannot write into {folder}: {error.strerror or error}") from error
 
 
 def _read(file: Path) -> bytes | None:

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -21,9 +22,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.errors import InvalidValue
+from fairlead.records.writing.checkpoint import sync_notes
 from fairlead.records.writing.encoding import Encoded, encoded
 from fairlead.records.writing.options import WriteOptions
-from fairlead.records.writing.parts import PartInfo
+from fairlead.records.writing.parts import NOTHING, PartInfo
 from fairlead.records.writing.publishing import opened, partitions_of, publish, remembered_ms, settled
 from fairlead.records.writing.routing import routed
 from fairlead.records.writing.staging import Staging
@@ -105,6 +107,8 @@ class RecordsStreamWriter(DataSourceStreamArrowWriter):
         """In the driver."""
         query = _query(messages)
         if query is not None:
+            if self._options.checkpoint is not None:
+                sync_notes(self._options.checkpoint, batchId)
             _commit(self._options, Staging(self._folder, query), batchId, _parts(messages, query, batchId))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
@@ -138,16 +142,17 @@ def _parts(messages: Iterable[WriterCommitMessage | None], query: str, batch: in
 
 def _left(options: WriteOptions, staging: Staging, batch: int, rows: Iterator[pa.RecordBatch]) -> Left:
     if staging.done() >= batch or staging.manifest(batch) is not None:
-        return Left(staging.query, batch, PartInfo("", 0, {}, {}))  # it is settled what is written
+        return Left(staging.query, batch, NOTHING)  # it is settled what is written
+    # Keyless records begin at another partition in each batch, task and query, or all of a small one lay in the first.
+    turn = crc32(staging.query.encode()) + batch + _task_number()
     with ExitStack() as stack:
-        part = staging.write(batch, _encoded(options, rows, stack))
+        part = staging.write(batch, _encoded(options, rows, turn, stack))
     return Left(staging.query, batch, part)
 
 
-def _encoded(options: WriteOptions, rows: Iterator[pa.RecordBatch], stack: ExitStack) -> Iterator[Encoded]:
-    """The rows of a task as record batches. Raises: FairleadError."""
-    topics = _Topics(options, stack)
-    clock, turn = SystemClock(), _task_number()
+def _encoded(options: WriteOptions, rows: Iterator[pa.RecordBatch], turn: int, stack: ExitStack) -> Iterator[Encoded]:
+    """The rows of a task as record batches, keyless ones from the `turn`-th partition on. Raises: FairleadError."""
+    topics, clock = _Topics(options, stack), SystemClock()
     for together in _together(rows):
         yield from encoded(routed(together, options, topics, turn), options.codec, clock.wall_ms())
         turn += 1
