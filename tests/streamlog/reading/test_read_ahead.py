@@ -9,7 +9,14 @@ import pytest
 from tests.streamlog.reading.test_fetch import placed
 from tests.streamlog.world import fresh, made, produced
 
-from fairlead.streamlog.reading.read_ahead import Batches, ReadAhead, Shared
+from fairlead.streamlog.reading.read_ahead import (
+    BYTES_MAX,
+    ENTRIES_MAX,
+    Batches,
+    ReadAhead,
+    Shared,
+    read_ahead_bytes,
+)
 
 KEY = (1, 0, 7)
 
@@ -54,8 +61,9 @@ def test_it_is_handed_out_once() -> None:
     job = ahead.plan(KEY, 60)
     assert job is not None
     assert ahead.plan(KEY, 60) is None
-    job()
     assert shared.left_bytes == 40
+    job()
+    assert shared.left_bytes == 99
     assert list(ahead.take(KEY)) == [b"x"]
     assert list(ahead.take(KEY)) == []
     assert shared.left_bytes == 100
@@ -103,14 +111,52 @@ def test_what_failed_is_read_again_by_who_asks() -> None:
 
 
 def test_what_nobody_came_for_makes_room() -> None:
-    ahead, shared = reading(lambda *_: [b"x"])
+    ahead, shared = reading(lambda *_: [b"x" * 40])
     for offset in range(10):
         job = ahead.plan((1, 0, offset), 40)
         assert job is not None
         job()
     assert shared.left_bytes == 20
     assert list(ahead.take((1, 0, 0))) == []
-    assert list(ahead.take((1, 0, 9))) == [b"x"]
+    assert list(ahead.take((1, 0, 9))) == [b"x" * 40]
+
+
+@pytest.mark.parametrize("asked", [1, 2 * 10**6])
+def test_what_is_held_is_counted_and_not_what_was_asked_for(asked: int) -> None:
+    """A Fetch that asks for one byte at each of a hundred offsets has a whole batch read ahead at each. What is shorter
+    than what was asked for takes no more than it is."""
+    shared = Shared()
+    ahead = ReadAhead(lambda *_: [bytes(10**6)], shared)
+    for first in range(0, 100, 10):
+        jobs = [ahead.plan((1, 0, first + at), asked) for at in range(10)]
+        for job in jobs:
+            assert job is not None
+            job()
+            waiting = sum(not future.done() for future, _ in shared.held.values())
+            held_bytes = 10**6 * (len(shared.held) - waiting)
+            assert held_bytes + asked * waiting == read_ahead_bytes(shared) <= BYTES_MAX
+    assert len(shared.held) > 50
+    assert [len(ahead.take((1, 0, offset))) for offset in (0, 99)] == [0, 1]
+
+
+def test_what_has_no_place_once_it_is_read_is_not_held() -> None:
+    ahead, shared = reading(lambda *_: [b"x" * 200])
+    job = ahead.plan(KEY, 1)
+    assert job is not None
+    job()
+    assert (list(ahead.take(KEY)), shared.left_bytes) == ([], 100)
+
+
+def test_small_stretches_are_counted_too() -> None:
+    """A hundred thousand of one record each would take a hundred times what they hold."""
+    ahead, shared = reading(lambda *_: [b"x"], 10**6)
+    for offset in range(ENTRIES_MAX + 5):
+        job = ahead.plan((1, 0, offset), 1)
+        assert job is not None
+        job()
+    assert len(shared.held) == ENTRIES_MAX
+    assert list(ahead.take((1, 0, 4))) == []
+    assert list(ahead.take((1, 0, 5))) == [b"x"]
 
 
 def test_jobs_that_run_keep_their_room() -> None:

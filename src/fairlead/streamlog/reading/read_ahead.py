@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 BYTES_MAX: Final = 64 * 1024 * 1024
-"""What all logs of a process may hold together, counted by the bytes that were asked for."""
+"""What all logs of a process may hold together: what was read, and what was asked for until it is."""
+ENTRIES_MAX: Final = 10_000
+"""Stretches that all logs hold together: the smallest takes 1 KB."""
 
 Batches = Sequence[bytes | memoryview]
 AheadKey = tuple[int, ...]
@@ -29,13 +31,13 @@ class Shared:
 
     left_bytes: int = BYTES_MAX
     held: OrderedDict[tuple[int, AheadKey], tuple[Future[Batches], int]] = field(default_factory=OrderedDict)
-    """By log and key: the batches, and how many bytes were asked for."""
+    """By log and key: the batches, and how many bytes are counted for them."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     logs: Iterator[int] = field(default_factory=itertools.count)
 
     def hold(self, key: tuple[int, AheadKey], future: Future[Batches], size_bytes: int) -> bool:
         """Keep a place for batches, if need be that of the oldest that nobody took; False if there is no place."""
-        while self.left_bytes < size_bytes:
+        while self.left_bytes < size_bytes or len(self.held) >= ENTRIES_MAX:
             oldest = next((key for key, (found, _) in self.held.items() if found.done()), None)
             if oldest is None:
                 return False
@@ -43,6 +45,14 @@ class Shared:
         self.left_bytes -= size_bytes
         self.held[key] = future, size_bytes
         return True
+
+    def resize(self, key: tuple[int, AheadKey], future: Future[Batches], size_bytes: int) -> bool:
+        """Count what was read, which may be more than what was asked for: a batch is read whole. False if there is no
+        place for it; then it is held no more."""
+        if self.held.get(key, (None, 0))[0] is not future:
+            return True  # who has taken it waits for it
+        self.pop(key)
+        return self.hold(key, future, size_bytes)
 
     def pop(self, key: tuple[int, AheadKey]) -> Future[Batches] | None:
         """Give up a place."""
@@ -55,7 +65,7 @@ _SHARED: Final = Shared()
 
 
 def read_ahead_bytes(shared: Shared = _SHARED) -> int:
-    """What all logs of this process have asked for ahead."""
+    """What all logs of this process hold, or have asked for ahead."""
     return BYTES_MAX - shared.left_bytes
 
 
@@ -86,9 +96,13 @@ class ReadAhead:
         if not future.set_running_or_notify_cancel():
             return
         try:
-            future.set_result(self._read(*key, max_bytes))
+            batches = self._read(*key, max_bytes)
         except Exception as error:
             future.set_exception(error)
+            return
+        with self._shared.lock:
+            has_place = self._shared.resize((self._log, key), future, sum(map(len, batches)))
+        future.set_result(batches if has_place else ())
 
     def take(self, key: AheadKey) -> Batches:
         """The batches from there on; waits for a running job; none if there was no job or it failed. A job that has not
