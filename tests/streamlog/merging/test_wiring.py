@@ -31,6 +31,7 @@ from fairlead.streamlog.fsck import check_all
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.merging.garbage import unreferenced
 from fairlead.streamlog.numbers import slice_of_number
+from fairlead.streamlog.objects import checkpoint
 from fairlead.streamlog.objects.manifest import Manifest
 from fairlead.streamlog.reading import index
 from fairlead.streamlog.reading.announced import AnnouncedLog
@@ -166,6 +167,34 @@ def test_the_log_alone_gives_the_state_that_a_checkpoint_gives() -> None:
     assert log.announced.manifest.checkpoint is not None
     log.announced.storage.delete(log.announced.manifest.checkpoint.name)
     assert as_tables(opened(log.announced.storage, clock=clock)) == as_tables(log)
+
+
+def test_a_checkpoint_forgets_producers_as_the_shard_does() -> None:
+    """Those that were silent for a week, and those of topics that are gone: else each would be in all checkpoints from
+    then on, and in memory after each start."""
+    clock = FakeClock()
+    log = fresh(clock=clock, settings=QUICK)
+    number, gone = made(log).number, made(log, "gone").number
+
+    def known(by: int, sequence: int, topic: int = number) -> set[tuple[int, int, int]]:
+        """Those of the checkpoint after one more batch."""
+        batch = batch_of(b"x", producer_id=by, epoch=0, sequence=sequence)
+        committed(log, lambda d: produce(d, topic, 0, batch))
+        assert merged(log)
+        entry = log.announced.manifest.checkpoint
+        assert entry is not None
+        read = checkpoint.read(log.announced.storage.get(entry.name), entry.name, entry.commit)
+        return set(snapshot.load(log.announced.state.stream_id, *read).producers.known())
+
+    known(1, 0)
+    known(2, 0)
+    clock.pass_ms(upkeep.PRODUCER_EXPIRY_MS - 1000)
+    assert known(3, 0, gone) == {(number, 0, 1), (number, 0, 2), (gone, 0, 3)}
+    committed(log, lambda d: delete_topic(d, "gone"))
+    clock.pass_ms(3_600_000)
+    assert known(2, 1) == {(number, 0, 2)}
+    log.upkeep.expire_producers()
+    assert set(log.announced.state.producers.known()) - {(gone, 0, 3)} == {(number, 0, 2)}
 
 
 def test_a_checkpoint_holds_the_whole_state() -> None:

@@ -38,6 +38,8 @@ class MergeJob:
     """The run is the log's first, so nothing lies before it that a deletion must still undo."""
     cut_off_ms: int | None = None
     """Record batches appended before this are dropped."""
+    producers_before_ms: int | None = None
+    """Producers that appended nothing since are left out of a checkpoint."""
     deleted: frozenset[int] = frozenset()
     """Topic numbers of deleted incarnations: their rows are dropped."""
     compact: frozenset[int] = frozenset()

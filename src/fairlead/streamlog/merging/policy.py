@@ -91,6 +91,8 @@ class Now:
     """Segments of which more than half are such batches."""
     urgent: bool = False
     """Space is short: deleted topics are dropped at once, whatever their share, before commits are merged."""
+    producers_before_ms: int | None = None
+    """Producers that were silent since are forgotten."""
     room_bytes: int | None = None
     """The most that a job may write, since its inputs are deleted only after a grace; None: no limit."""
     make_checkpoint: bool = True
@@ -156,6 +158,7 @@ def _job(
         planned_at=now.now_ms,
         at_begin=first == manifest.begin,
         cut_off_ms=now.cut_off_ms,
+        producers_before_ms=now.producers_before_ms,
         deleted=frozenset(now.deleted),
         compact=now.compact,
         histories=tuple((*key, history) for key, history in now.histories.items()),

@@ -163,9 +163,19 @@ class _Merge:
         for row in starts:
             if row.commit < commit:
                 effects.replay(state, row)
+        self._forget_producers(state)
         entry = CheckpointEntry(names.checkpoint(self.job.prefix, self.randomness.id16()), commit)
         self._put(entry.name, checkpoint.write(*snapshot.dump(state), name=entry.name, commit=commit))
         return entry
+
+    def _forget_producers(self, state: ShardState) -> None:
+        """Leave out whoever was silent for too long, or wrote to a topic that is gone: what one checkpoint holds goes
+        into the next, and nobody else takes it out."""
+        if self.job.producers_before_ms is not None:
+            state.producers.expire(self.job.producers_before_ms)
+        for number, partition in {key[:2] for key in state.producers.known()}:
+            if state.topic_table.slot_of(number, partition) < 0:
+                state.producers.forget(number, partition)
 
     def _base(self) -> tuple[ShardState, int] | None:
         """State of the old checkpoint and its commit; None if it is lost or damaged, since it is only a shortcut."""

@@ -151,6 +151,7 @@ class Upkeep:
             now_ms=now_ms,
             ttl_ms=self._ttl_ms,
             cut_off_ms=cut_off_ms,
+            producers_before_ms=self._guard.cut_off_ms(self._producer_expiry_ms),
             stream_id=state.stream_id,
             links_passed=log.end if self.links_passed is None else self.links_passed,
             deleted=deleted,
