@@ -185,7 +185,7 @@ def damaged() -> Any:
         (produce_body("line", b""), 87),
         (produce_body("line", None), 87),
         (produce_body("line", bytes(16) + b"\x01" + bytes(30)), 43),
-        (produce_body("line", one_record(attributes=0x10)), 2),
+        (produce_body("line", one_record(attributes=0x10)), 87),
         (produce_body("line", one_record(attributes=0x08)), 32),
         (produce_body("line", one_record(), partition=1), 3),
         (produce_body("line", one_record(), partition=-1), 3),

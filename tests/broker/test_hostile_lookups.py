@@ -51,4 +51,4 @@ def test_a_count_that_cannot_fit_is_refused(running_broker: RunningBroker) -> No
     """A reader that made room for so many records would have none left."""
     running_broker.call(running_broker.cluster.stream("/default").create_topic("a"))
     with WireClient(running_broker.address) as client:
-        assert produced(client, bomb(40_000_000)) == ErrorCode.corrupt_message
+        assert produced(client, bomb(40_000_000)) == ErrorCode.invalid_record

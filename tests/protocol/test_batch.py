@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.batches import changed
 
-from fairlead.model.errors import CorruptBatch
+from fairlead.model.errors import CorruptBatch, InvalidBatch
 from fairlead.protocol import batch as b
 from fairlead.protocol import records as r
 from fairlead.protocol.records import Record
@@ -82,13 +82,16 @@ def test_a_gap_wider_than_one_batch_can_say_is_covered_in_part() -> None:
 
 
 THREE = b.build_batch([(b"k", b"v")] * 3)
-IMPOSSIBLE = [
+DAMAGED = [
     (b"", "shorter than its header"),
     (bytes(60), "shorter than its header"),
     (changed(THREE, magic=1), "format v1"),
     (changed(THREE, length=5), "its header says 17 bytes"),
     (THREE + b"x", "its header says"),
     (THREE[:-1] + b"\xff", "CRC-32C"),
+    (changed(THREE, attributes=b.CONTROL)[:-1] + b"\xff", "CRC-32C"),
+]
+IMPOSSIBLE = [
     (changed(THREE, record_count=4), "4 records for 3 offsets"),
     (changed(THREE, record_count=-1), "-1 records for 3 offsets"),
     (changed(THREE, last_offset_delta=-1, record_count=0), "0 records for 0 offsets"),
@@ -99,17 +102,23 @@ NOT_OF_A_PRODUCER = [
     (changed(THREE, record_count=0), "0 records for 3 offsets"),
     (changed(THREE, attributes=b.TRANSACTIONAL), "transactional and control batches are not served"),
     (changed(THREE, attributes=b.CONTROL), "transactional and control batches are not served"),
+    (changed(THREE, producer_id=-2), "no producer has the id -2"),
+    (changed(THREE, producer_id=5, base_sequence=-1), "producer 5 has no sequence -1"),
 ]
 
 
-@pytest.mark.parametrize(("bad", "why"), IMPOSSIBLE + NOT_OF_A_PRODUCER)
-def test_a_batch_that_no_producer_may_send_is_refused(bad: Any, why: Any) -> None:
-    """The error says what is wrong with it."""
-    with pytest.raises(CorruptBatch, match=why):
+@pytest.mark.parametrize(
+    ("bad", "why", "kind"),
+    [(*one, CorruptBatch) for one in DAMAGED] + [(*one, InvalidBatch) for one in IMPOSSIBLE + NOT_OF_A_PRODUCER],
+)
+def test_a_batch_that_no_producer_may_send_is_refused(bad: Any, why: Any, kind: Any) -> None:
+    """The error says what is wrong with it, and whether it may have been damaged on its way, which a retry mends."""
+    with pytest.raises(CorruptBatch, match=why) as refused:
         b.check_produced(bad)
+    assert refused.type is kind
 
 
-@pytest.mark.parametrize(("bad", "why"), IMPOSSIBLE)
+@pytest.mark.parametrize(("bad", "why"), DAMAGED + IMPOSSIBLE)
 def test_a_stored_batch_that_does_not_hold_together_is_refused(bad: Any, why: Any) -> None:
     """The error says what is wrong with it."""
     with pytest.raises(CorruptBatch, match=why):

@@ -28,6 +28,9 @@ _CODES: tuple[tuple[type[BaseException], ErrorCode], ...] = (
     (errors.NotOwner, ErrorCode.policy_violation),
     (errors.NotAllowed, ErrorCode.policy_violation),
     (errors.OffsetOutOfRange, ErrorCode.offset_out_of_range),
+    # Not retriable, other than CORRUPT_MESSAGE; a batch that is too large, Java's client splits.
+    (errors.InvalidBatch, ErrorCode.invalid_record),
+    (errors.OverlargeRecords, ErrorCode.message_too_large),
     (errors.CorruptBatch, ErrorCode.corrupt_message),
     (errors.BatchTooLarge, ErrorCode.message_too_large),
     (errors.OutOfOrderSequence, ErrorCode.out_of_order_sequence_number),

@@ -15,7 +15,8 @@
     │  ├─ AlreadyExists        a stream, topic, replica or upstream of that name is there
     │  ├─ NotAllowed           NotOwner(owner) · NotAgreed (one side of the two-way agreement is missing)
     │  ├─ OffsetOutOfRange(start, end)
-    │  ├─ CorruptBatch · BatchTooLarge
+    │  ├─ CorruptBatch         InvalidBatch (as it was sent) · OverlargeRecords (once decompressed)
+    │  ├─ BatchTooLarge
     │  └─ OutOfOrderSequence · StaleProducerEpoch
     ├─ Unanswered      another cluster has the call and its answer was lost: done or not, so repeat what may be repeated
     ├─ Fenced          someone newer owns this; stop
@@ -183,6 +184,14 @@ class OffsetOutOfRange(BadRequest):
 
 class CorruptBatch(BadRequest):
     """A record batch does not hold together: header, count or CRC."""
+
+
+class InvalidBatch(CorruptBatch):
+    """A record batch came as it was sent, and no log takes such a one: to send it again does not help."""
+
+
+class OverlargeRecords(CorruptBatch):
+    """A record batch decompresses to more than whoever opens it has room for."""
 
 
 class BatchTooLarge(BadRequest):

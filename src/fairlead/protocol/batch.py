@@ -21,7 +21,7 @@ import crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlead.model.errors import CorruptBatch
+from fairlead.model.errors import CorruptBatch, InvalidBatch
 from fairlead.protocol import records as _records
 from fairlead.protocol.records import Record
 
@@ -193,16 +193,20 @@ def check_produced(batch: bytes | memoryview) -> CheckedBatch:
     """Exactly one batch of a producer, once everything that can be checked without opening it has been checked.
 
     Checked: magic 2, length, CRC-32C, at least one record, as many records as offsets and no more than fit into its
-    bytes (or, compressed, into what is decompressed at most), a known codec, neither transactional nor control, and
-    no negative producer id but -1.
+    bytes (or, compressed, into what is decompressed at most), a known codec, neither transactional nor control, no
+    negative producer id but -1, and no negative sequence of a producer.
 
     Raises:
-        CorruptBatch: one of these does not hold; the message says which.
+        CorruptBatch: magic, length or CRC is wrong.
+        InvalidBatch: these are right, and something else does not hold; the message says what.
     """
     header = read_header(batch)
-    why = _fault_of_form(header, len(batch)) or _fault_of_producer(header) or _fault_of_content(header, batch)
+    damage = _fault_of_form(header, len(batch)) or _fault_of_crc(header, batch)
+    if damage is not None:
+        raise _corrupt(batch, damage)
+    why = _fault_of_codec(header) or _fault_of_producer(header)
     if why is not None:
-        raise _corrupt(batch, why)
+        raise InvalidBatch(_said(batch, why))
     return CheckedBatch(header, batch)
 
 
@@ -229,14 +233,23 @@ def check_whole(batch: bytes | memoryview) -> BatchHeader:
         CorruptBatch: as there.
     """
     header = read_header(batch)
-    why = _fault_of_form(header, len(batch)) or _fault_of_count(header) or _fault_of_content(header, batch)
+    why = (
+        _fault_of_form(header, len(batch))
+        or _fault_of_count(header)
+        or _fault_of_codec(header)
+        or _fault_of_crc(header, batch)
+    )
     if why is not None:
         raise _corrupt(batch, why)
     return header
 
 
 def _corrupt(batch: bytes | memoryview, why: str) -> CorruptBatch:
-    return CorruptBatch(f"record batch of {len(batch)} bytes: {why}")
+    return CorruptBatch(_said(batch, why))
+
+
+def _said(batch: bytes | memoryview, why: str) -> str:
+    return f"record batch of {len(batch)} bytes: {why}"
 
 
 def _fault_of_form(header: BatchHeader, size_bytes: int) -> str | None:
@@ -254,6 +267,8 @@ def _fault_of_producer(header: BatchHeader) -> str | None:
         return "transactional and control batches are not served"
     if header.producer_id < NO_PRODUCER:
         return f"no producer has the id {header.producer_id}"
+    if header.producer_id != NO_PRODUCER and header.base_sequence < 0:
+        return f"producer {header.producer_id} has no sequence {header.base_sequence}"
     room = _records.DECOMPRESSED_BYTES_MAX if header.codec else header.size_bytes - HEADER_BYTES
     if header.record_count * _records.RECORD_BYTES_MIN > room:
         return f"{header.record_count} records do not fit into it"
@@ -270,9 +285,13 @@ def _count_and_offsets(header: BatchHeader) -> str:
     return f"{header.record_count} records for {header.last_offset_delta + 1} offsets"
 
 
-def _fault_of_content(header: BatchHeader, batch: bytes | memoryview) -> str | None:
+def _fault_of_codec(header: BatchHeader) -> str | None:
     if header.attributes & CODEC_MASK >= len(_records.CODECS):
         return f"compression codec {header.codec} is not known"
+    return None
+
+
+def _fault_of_crc(header: BatchHeader, batch: bytes | memoryview) -> str | None:
     if crc32c.crc32c(memoryview(batch)[CRC_FROM:]) != header.crc:
         return "its CRC-32C is wrong"
     return None

@@ -31,7 +31,8 @@ def heads(batch: CheckedBatch, bytes_max: int, rest: Callable[[], None]) -> Iter
     """The head of each record, with offsets from 0 on. `rest` is called every half a millisecond.
 
     Raises:
-        CorruptBatch: the records do not hold together, or decompress to more than `bytes_max`.
+        CorruptBatch: the records do not hold together.
+        OverlargeRecords: they decompress to more than `bytes_max`.
     """
     header = batch.header
     found = pieces(header.codec, memoryview(batch.data)[HEADER_BYTES:], bytes_max, PIECE_BYTES)

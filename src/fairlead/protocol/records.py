@@ -16,7 +16,7 @@ from typing import NamedTuple
 import lz4.frame
 import pyarrow as pa
 
-from fairlead.model.errors import CorruptBatch
+from fairlead.model.errors import CorruptBatch, OverlargeRecords
 
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 """Largest size of a batch's records, decompressed: more is refused, so that a few hostile bytes cannot fill memory."""
@@ -56,8 +56,8 @@ def decompress(codec: int, data: bytes | memoryview, bytes_max: int | None = Non
     """The records' bytes of a batch whose attributes name `codec` (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd).
 
     Raises:
-        CorruptBatch: unknown codec, bytes that do not decompress, or more than `bytes_max` of them
-            (`DECOMPRESSED_BYTES_MAX`).
+        CorruptBatch: unknown codec, or bytes that do not decompress.
+        OverlargeRecords: more than `bytes_max` of them (`DECOMPRESSED_BYTES_MAX`).
     """
     if codec == 0:
         return bytes(data)
@@ -88,7 +88,7 @@ def pieces(codec: int, data: bytes | memoryview, bytes_max: int, piece_bytes: in
     Snappy is read in both forms in use: xerial's framing (Java), in blocks, and one raw block (librdkafka), at once.
 
     Raises:
-        CorruptBatch: as `decompress`; more than `bytes_max` are refused.
+        CorruptBatch, OverlargeRecords: as `decompress`.
     """
     if codec >= len(CODECS):
         raise _unknown(codec)
@@ -114,8 +114,8 @@ def _unknown(codec: int) -> CorruptBatch:
     return CorruptBatch(f"compression codec {codec} is not known; known are 0 to {len(CODECS) - 1}")
 
 
-def _too_large(bytes_max: int) -> CorruptBatch:
-    return CorruptBatch(f"records decompress to more than {bytes_max:,} bytes")
+def _too_large(bytes_max: int) -> OverlargeRecords:
+    return OverlargeRecords(f"records decompress to more than {bytes_max:,} bytes")
 
 
 def _stream(codec: str, data: bytes | memoryview, piece_bytes: int) -> Iterator[bytes]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -12,8 +14,9 @@ from kio.schema.errors import ErrorCode
 from tests.broker.handlers.asking import Asker, asking, topic_id, versions
 from tests.support.batches import bomb, changed
 
+from fairlead.protocol import record_checks
 from fairlead.protocol.batch import MAGIC_AT, build_batch
-from fairlead.protocol.records import Record
+from fairlead.protocol.records import Record, pieces
 
 PRODUCE = 0
 Pair = tuple[bytes | None, bytes | None]
@@ -86,21 +89,47 @@ async def test_a_long_batch_is_looked_through_too(codec: int) -> None:
 
 
 async def test_a_bomb_is_not_looked_through() -> None:
-    """What decompresses to far more than the server's largest batch is refused; an answer names a thousand records."""
+    """What decompresses to far more than the server's largest batch is refused as too large, so that Java's client
+    sends less at once; an answer names a thousand records."""
     async with asking(message_bytes_max=1_000_000) as asker:
         await configure(asker, cleanup_policy="compact")
-        assert (await produce(asker, bomb(1_000_000))).error_code is ErrorCode.corrupt_message
+        assert (await produce(asker, bomb(1_000_000))).error_code is ErrorCode.message_too_large
         refused = await produce(asker, bomb(5_000))
         assert (refused.error_code, len(refused.record_errors)) == (ErrorCode.invalid_record, 1000)
         assert " 5000 record errors" in refused.error_message
 
 
+@pytest.mark.parametrize("codec", range(1, 5))
+async def test_the_loop_decompresses_little(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a batch of a few KB that has megabytes in it; the rest is done on a thread. Small ones need none."""
+    on_loop = 0
+
+    def counted(*arguments: Any) -> Iterator[bytes | memoryview]:
+        nonlocal on_loop
+        for piece in pieces(*arguments):
+            if threading.current_thread() is threading.main_thread():
+                on_loop += len(piece)
+            yield piece
+
+    monkeypatch.setattr(record_checks, "pieces", counted)
+    async with asking() as asker:
+        await configure(asker, cleanup_policy="compact")
+        for value_bytes in (2_000_000, 300_000):
+            assert (await produce(asker, build_batch([(b"k", bytes(value_bytes))], codec=codec))).error_code == 0
+        assert on_loop <= 2 * 128 * 1024
+        on_loop = 0
+        assert (await produce(asker, build_batch([(b"k", bytes(10_000))], codec=codec))).error_code == 0
+        assert on_loop > 10_000
+
+
 async def test_records_that_do_not_hold_together_are_refused() -> None:
-    """The header may promise more than there is."""
+    """The header may promise more than there is. To send them again does not help."""
     async with asking() as asker:
         await configure(asker, cleanup_policy="compact")
         promised = changed(build_batch([KEYED]), record_count=2, last_offset_delta=1)
-        assert (await produce(asker, promised)).error_code is ErrorCode.corrupt_message
+        assert (await produce(asker, promised)).error_code is ErrorCode.invalid_record
+        unpacked = changed(build_batch([KEYED], codec=1)[:-1] + b"x")
+        assert (await produce(asker, unpacked)).error_code is ErrorCode.invalid_record
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,15 @@ from kio.schema.errors import ErrorCode
 from fairlead.broker.errors import RefusedRequest
 from fairlead.broker.settings.topic_settings import CREATE_TIME, TIMESTAMP_AFTER, TIMESTAMP_BEFORE, timestamp_type
 from fairlead.cluster.stream import Stream
-from fairlead.model.errors import CorruptBatch
+from fairlead.model.errors import CorruptBatch, InvalidBatch, OverlargeRecords
 from fairlead.protocol.batch import NO_TIMESTAMP, CheckedBatch, with_max_timestamp
+from fairlead.protocol.messages import no_pause
 from fairlead.protocol.record_checks import Head, heads
 from fairlead.streamlog.topic_policy import COMPACT, cleanup_policies, number
 
 _AT_ONCE_BYTES: Final = 16 * 1024
+_AT_ONCE_PLAIN_BYTES: Final = 64 * 1024
+"""Once they are decompressed."""
 _AT_ONCE_RECORDS: Final = 500
 """More than that is looked at on a thread: it would hold the loop for longer than half a millisecond."""
 _SHOWN_MAX: Final = 1000
@@ -66,23 +69,47 @@ def demands_on(batch: CheckedBatch, rules: RecordRules | None) -> RecordRules | 
     return rules or (ANY_RECORD if header.max_timestamp < header.base_timestamp else None)
 
 
-def is_quick(batch: CheckedBatch) -> bool:
-    """Whether its records are few enough to be looked at on the loop."""
-    return len(batch.data) <= _AT_ONCE_BYTES and batch.header.record_count <= _AT_ONCE_RECORDS
+def plain_bytes_max(message_bytes_max: int) -> int:
+    """The most bytes that the records of a batch that is opened may have, once they are decompressed."""
+    return _DECOMPRESSED_TIMES * message_bytes_max
+
+
+def looked_through_at_once(
+    rules: RecordRules, batch: CheckedBatch, where: str, now_ms: int, bytes_max: int
+) -> CheckedBatch | None:
+    """As `looked_through`, on the loop; None: that would hold the loop for too long."""
+    if len(batch.data) > _AT_ONCE_BYTES or batch.header.record_count > _AT_ONCE_RECORDS:
+        return None
+    try:
+        return looked_through(rules, batch, where, now_ms, min(bytes_max, _AT_ONCE_PLAIN_BYTES), no_pause)
+    except OverlargeRecords:
+        return None
 
 
 def looked_through(
-    rules: RecordRules, batch: CheckedBatch, where: str, now_ms: int, message_bytes_max: int, rest: Callable[[], None]
+    rules: RecordRules, batch: CheckedBatch, where: str, now_ms: int, bytes_max: int, rest: Callable[[], None]
 ) -> CheckedBatch:
     """Look at each record; `rest` is called now and then. The batch says the largest time of its records then.
 
     Raises:
         RecordsRefused: INVALID_TIMESTAMP or INVALID_RECORD, naming the records. `where` is topic and partition.
-        CorruptBatch: the records cannot be read, or are too many bytes once decompressed.
+        InvalidBatch: the records cannot be read.
+        OverlargeRecords: they are more than `bytes_max` once they are decompressed.
     """
+    try:
+        return _looked_through(rules, batch, where, now_ms, bytes_max, rest)
+    except OverlargeRecords:
+        raise
+    except CorruptBatch as error:
+        raise InvalidBatch(str(error)) from error
+
+
+def _looked_through(
+    rules: RecordRules, batch: CheckedBatch, where: str, now_ms: int, bytes_max: int, rest: Callable[[], None]
+) -> CheckedBatch:
     faults: list[tuple[int, str]] = []
     count, of_time, newest = 0, False, -_TIME_MAX - 1
-    for head in heads(batch, _DECOMPRESSED_TIMES * message_bytes_max, rest):
+    for head in heads(batch, bytes_max, rest):
         newest = max(newest, head.timestamp)
         keyless = rules.keyed and not head.has_key
         why = _no_key(where) if keyless else _time_fault(rules, head, now_ms)

@@ -11,7 +11,7 @@ only codes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Sequence, Sized
 from functools import partial
 from typing import NamedTuple, cast
 
@@ -29,8 +29,9 @@ from fairlead.broker.settings.record_rules import (
     RecordRules,
     RecordsRefused,
     demands_on,
-    is_quick,
     looked_through,
+    looked_through_at_once,
+    plain_bytes_max,
     rules_of,
 )
 from fairlead.broker.settings.topic_settings import LOG_APPEND_TIME, message_bytes_max, timestamp_type
@@ -47,7 +48,6 @@ from fairlead.protocol.batch import (
     read_header,
     stamp_append_time,
 )
-from fairlead.protocol.messages import no_pause
 from fairlead.protocol.produce import (
     ACKS_NONE,
     PartitionProduceResponse,
@@ -207,7 +207,7 @@ async def _look_through(taking: _Taking) -> None:
         try:
             batch = item.batch
             if item.unread is not None:
-                look = partial(_looked_through, ctx, item.found, item.partition, batch, item.unread, Rests())
+                look = partial(looked_through, item.unread, batch, *_looking(ctx, item.found, item.partition), Rests())
                 batch = await loop.run_in_executor(ctx.packers, look)
         except Exception as error:
             taking.answers[item.topic_at].partitions[item.partition_at] = _refused(item.partition, error)
@@ -244,9 +244,9 @@ def _take(
             if not elsewhere:
                 _check_size(batch.data, bytes_max)
                 unread = rules if stamped else demands_on(batch, rules)
-            if unread is not None and is_quick(batch):
-                batch = _looked_through(ctx, found, asked.partition, batch, unread, no_pause)
-                unread = None
+            if unread is not None:
+                looked = looked_through_at_once(unread, batch, *_looking(ctx, found, asked.partition))
+                batch, unread = (batch, unread) if looked is None else (looked, None)
         except Exception as error:
             answers.append(_refused(asked.partition, error))
         else:
@@ -270,16 +270,10 @@ def _check_request(request: ProduceRequest) -> None:
         raise RefusedRequest(ErrorCode.invalid_required_acks, f"acks={request.acks}: use 0, 1 or all")
 
 
-def _looked_through(
-    ctx: RequestContext,
-    found: Found,
-    partition: int,
-    batch: CheckedBatch,
-    rules: RecordRules,
-    rest: Callable[[], None],
-) -> CheckedBatch:
+def _looking(ctx: RequestContext, found: Found, partition: int) -> tuple[str, int, int]:
+    """Where a batch goes, what time it is there, and how long its records may be."""
     where = f"{ctx.listener.name_of(found.stream, found.topic.name)}-{partition}"
-    return looked_through(rules, batch, where, found.shard.now_ms, ctx.settings.message_bytes_max, rest)
+    return where, found.shard.now_ms, plain_bytes_max(ctx.settings.message_bytes_max)
 
 
 def _checked(found: Found, asked: ProducePartition, bytes_max: int) -> CheckedBatch:
