@@ -16,6 +16,7 @@ from fairlead.mirror.ports import CLUSTERS_OWN, EARLIEST, LATEST, LOG_END, Answe
 from fairlead.model.errors import (
     Aborted,
     BadRequest,
+    BatchTooLarge,
     FairleadError,
     Fenced,
     InvalidValue,
@@ -102,6 +103,8 @@ class FakeCluster:
         """What is produced is durable, and nobody is told."""
         self.refuses: Callable[[str, int, Outgoing], str | None] = lambda topic, partition, outgoing: None
         """Why a batch is refused for good."""
+        self.too_large = 0
+        """Batches that were refused, since their topics take smaller ones."""
         self.replicas: dict[str, int] = {}
         """What was asked for of each topic that was made."""
         self.transactions = True
@@ -173,6 +176,16 @@ class FakeCluster:
         """Wait for a change."""
         self._changed.clear()
         await self._changed.wait()
+
+    def refusal(self, topic: str, partition: int, outgoing: Outgoing) -> BadRequest | None:
+        """Why a batch is refused for good, if it is."""
+        if (why := self.refuses(topic, partition, outgoing)) is not None:
+            return BadRequest(why)
+        made = self.made.get(topic)
+        if made is not None and outgoing.size_bytes > int(made.configs["max.message.bytes"].value):
+            self.too_large += 1
+            return BatchTooLarge(f"topic {topic}, partition {partition}: MESSAGE_TOO_LARGE")
+        return None
 
     # ------------------------------------------------------------ what a mirror asks
 
@@ -423,9 +436,9 @@ class FakeSender:
             topic, partition, outgoing, future = await self._queue.get()
             while self._cluster.away:
                 await self._cluster.changed()
-            why = self._cluster.refuses(topic, partition, outgoing)
-            if why is not None:
-                future.set_exception(BadRequest(why))
+            error = self._cluster.refusal(topic, partition, outgoing)
+            if error is not None:
+                future.set_exception(error)
                 continue
             head = outgoing.of_producer(self.producer_id, 0, 0)
             offset = self._cluster.made[topic].logs[partition].append(head + bytes(outgoing.body))
@@ -475,12 +488,12 @@ class FakeTransactional:
         future: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         if self._epoch != self._cluster.owners[self._id]:
             self._failed = self._failed or Fenced(f"{self._id} has another producer")
-        why = self._cluster.refuses(topic, partition, outgoing)
+        error = self._cluster.refusal(topic, partition, outgoing)
         if self._failed is not None:
             future.set_exception(self._failed)
-        elif why is not None:
-            future.set_exception(BadRequest(why))
-            self._failed = Aborted(f"a batch was refused: {why}")
+        elif error is not None:
+            future.set_exception(error)
+            self._failed = Aborted(f"a batch was refused: {error}")
         else:
             self._sent.append((topic, partition, outgoing))
             future.set_result(None)

@@ -11,6 +11,7 @@ from fairlead.mirror.configs import Copied, Setting
 from fairlead.mirror.following.acls import copy_of
 from fairlead.mirror.following.settings import changes_of
 from fairlead.model.errors import UnknownTopic
+from fairlead.protocol.batch import build_batch
 from tests.mirror.fake import FakeCluster
 from tests.mirror.world import World
 from tests.support.waiting import until
@@ -223,3 +224,42 @@ async def test_a_topic_that_goes_between_the_look_and_a_question_is_looked_for_a
         await until(lambda: world.b.values("going") == world.b.values("t") == [b"1"])
     assert len(asked) > number
     assert mirror.tally.clean
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+@pytest.mark.parametrize("partitions", [1, 2])
+async def test_a_topic_that_takes_less_than_before_gets_smaller_batches(
+    world: World, exactly_once: bool, partitions: int
+) -> None:
+    """Its setting follows the source while what it is mirrored to is known from before. Of one record alone nothing can
+    be made smaller."""
+    world.a.make("t")
+    world.b.make("t", partitions)
+    log = world.a.made["t"].logs[0]
+    values = [b"%03d" % number + bytes(100) for number in range(90)]
+
+    def put(some: list[bytes]) -> None:
+        log.append(build_batch([(b"k", value) for value in some], timestamp_ms=1_000))
+        world.a.change()
+
+    def found() -> list[bytes | None]:
+        return [value for number in range(partitions) for value in world.b.values("t", number)]
+
+    async with world.running(exactly_once=exactly_once) as mirror:
+        put(values[:30])
+        await until(lambda: found() == values[:30])
+        world.a.make_setting("t", "max.message.bytes", "1200")
+        await until(lambda: world.b.made["t"].configs["max.message.bytes"].value == "1200")
+        put(values[30:60])
+        put(values[60:])
+        await until(lambda: len(found()) >= 90)
+        assert world.b.too_large
+        assert mirror.tally.clean
+        refused = world.b.too_large
+        put(values)
+        await until(lambda: len(found()) >= 180)
+        assert world.b.too_large == refused
+        put([bytes(2_000)])
+        await until(lambda: mirror.tally.stops)
+    assert found() == [*values, *values]
+    assert "max.message.bytes" in next(iter(mirror.tally.stops.values()))

@@ -16,7 +16,7 @@ from fairlead.mirror.carrying.copying import Copy, Made
 from fairlead.mirror.carrying.making import Maker, Route
 from fairlead.mirror.lanes import Part
 from fairlead.mirror.report import Tally
-from fairlead.model.errors import BadRequest
+from fairlead.model.errors import BadRequest, BatchTooLarge
 
 PART = Part("a", bytes(range(16)), "t", 0)
 
@@ -27,7 +27,17 @@ class Desk:
     def __init__(self) -> None:
         self.sent: list[tuple[str, Outgoing, asyncio.Future[int | None]]] = []
         self.tally = Tally()
-        self.copy = Copy(PART, "t", Position(0, -1, "t", "t"), self.sender, self.tally, lambda copy: None)
+        self.again = 0
+        self.smaller: list[int] = []
+        given = (PART, "t", Position(0, -1, "t", "t"), self.sender, self.tally)
+        self.copy = Copy(*given, lambda copy: None, again=self._again, smaller=self._smaller)
+
+    def _again(self, copy: Copy) -> None:
+        self.again += 1
+
+    def _smaller(self, copy: Copy, size_bytes: int) -> None:
+        self.smaller.append(size_bytes)
+        copy.prove()
 
     def sender(self, origin: str) -> Producer:
         return Producer(self, origin)
@@ -119,6 +129,35 @@ async def test_nothing_is_sent_behind_a_refusal() -> None:
     assert (desk.copy.records_under_way, desk.copy.bytes_under_way) == (0, 0)
     desk.take("a")
     assert desk.origins == ["a", "a"]
+
+
+async def test_a_batch_that_has_become_too_large_is_fetched_again_once_all_is_answered() -> None:
+    """Then what is not known to be small enough goes alone: nothing may land before what is refused."""
+    desk = Desk()
+    desk.take("a", "a")
+    await desk.answer(0)
+    large = one(2)._replace(records=2)
+    desk.copy.take(Made([("a", 0, large), ("a", 0, one(4))], [(1, 4, 0), (1, 5, 0)]))
+    await desk.answer(2, BatchTooLarge("MESSAGE_TOO_LARGE"))
+    desk.take("a")
+    await desk.answer(3)
+    assert (desk.again, desk.smaller, len(desk.sent)) == (0, [large.size_bytes // 2], 4)
+    await desk.answer(1)
+    assert (desk.again, desk.copy.idle, desk.copy.stopped) == (1, True, None)
+    assert (desk.copy.position.offset, desk.copy.bytes_under_way, desk.copy.went_back) == (2, 0, 1)
+    larger = outgoing_of([(b"k", b"much more")], 0)._replace(first_offset=2, last_offset=2)
+    desk.copy.take(Made([("a", 0, each) for each in (larger, larger, larger)], [(3, 5, 0)]))
+    assert len(desk.sent) == 5
+    await desk.answer(4)
+    assert len(desk.sent) == 7
+
+
+async def test_one_record_that_is_too_large_stops_its_partition() -> None:
+    """It cannot be made smaller."""
+    desk = Desk()
+    desk.take("a")
+    await desk.answer(0, BatchTooLarge("MESSAGE_TOO_LARGE"))
+    assert (desk.again, desk.copy.refused) == (0, True)
 
 
 async def test_a_partition_is_full_with_the_records_of_the_queue_size() -> None:

@@ -10,7 +10,7 @@ import pytest
 from fairlead.mirror.books.book import Position
 from fairlead.mirror.books.plain import outgoing_of
 from fairlead.mirror.bytes.outgoing import Outgoing
-from fairlead.mirror.carrying.copying import Made
+from fairlead.mirror.carrying.copying import Copy, Made
 from fairlead.mirror.carrying.exact_copy import ExactCopy
 from fairlead.mirror.exactly.lane import Carried, Lane
 from fairlead.mirror.exactly.portions import Portion, Send
@@ -43,7 +43,7 @@ class FakeLane:
     def strand(self, origin: str) -> FakeStrand:
         return FakeStrand(self, origin)
 
-    def _again(self, copy: ExactCopy) -> None:
+    def _again(self, copy: Copy) -> None:
         self.again += 1
 
     def take(self, *origins: str) -> None:

@@ -3,7 +3,8 @@
 Order is kept: sends go to the producer in the order of the source's offsets, and a producer keeps the order of each
 partition of the destination. A batch of another origin goes through another producer, so it waits until everything
 before it is acknowledged. A send that is refused for good stops the partition: nothing after it is sent, and the
-position stays below it.
+position stays below it. One of many records that has become too large, since the destination takes less than it said,
+is no such: once all is answered, the partition is fetched again from its position, for smaller batches.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from fairlead.mirror.carrying.settled import Settled, Step
 from fairlead.mirror.carrying.standing import Standing
 from fairlead.mirror.lanes import Part
 from fairlead.mirror.report import Tally
+from fairlead.model.errors import BatchTooLarge
 
 BYTES_UNDER_WAY_MAX = 8 * 1024 * 1024
 """Of one partition; so that one whose leader is away does not take the memory of the others."""
@@ -56,6 +58,11 @@ class _Waiting(NamedTuple):
     step: Step
 
 
+def is_to_be_split(outgoing: Outgoing, error: BaseException) -> bool:
+    """Whether a batch was refused that may come in smaller ones."""
+    return isinstance(error, BatchTooLarge) and outgoing.records > 1
+
+
 class Copy(Standing):
     """A partition whose batches are sent in this process."""
 
@@ -69,8 +76,11 @@ class Copy(Standing):
         moved: Callable[[Standing], None],
         end: int = -1,
         line: Line | None = None,
+        again: Callable[[Copy], None] = lambda copy: None,
+        smaller: Callable[[Copy, int], None] = lambda copy, size_bytes: None,
     ) -> None:
-        """`line` is of a partition that keeps its number."""
+        """`line` is of a partition that keeps its number; `again` lets it be fetched again from its position, `smaller`
+        makes batches of at most so many bytes from now on."""
         super().__init__(part, to, begin, tally, moved, end)
         self.frontier = begin.offset
         self._line = line
@@ -80,6 +90,14 @@ class Copy(Standing):
         self._waiting: deque[_Waiting] = deque()
         self._sent = 0
         self._origin = ""
+        self._again = again
+        self._smaller = smaller
+        self._goes_back = False
+        """Once all is answered, it is fetched again from its position."""
+        self._proven: int | None = None
+        """So large batches were taken; None: none was too large yet."""
+        self._alone = False
+        """What has no answer yet is larger."""
 
     @property
     def position(self) -> Position:
@@ -106,7 +124,7 @@ class Copy(Standing):
 
     def take(self, made: Made) -> None:
         """Send what was made of an answer, behind everything before."""
-        if self.stopped is not None:
+        if self.stopped is not None or self._goes_back:
             return
         sends = iter(made.sends)
         for number, (count, until, epoch) in enumerate(made.steps, 1):
@@ -139,12 +157,24 @@ class Copy(Standing):
         self._waiting.append(_Waiting(origin, partition, outgoing, step))
 
     def _pump(self) -> None:
-        while self._waiting and (self._sent == 0 or self._waiting[0].origin == self._origin):
+        while self._waiting and (self._sent == 0 or self._goes_along(self._waiting[0])):
             item = self._waiting.popleft()
             self._origin = item.origin
+            self._alone = not self._is_proven(item)
             self._sent += 1
             future = self._senders(item.origin).send(self.to, item.partition, item.outgoing)
             future.add_done_callback(partial(self._answered, item))
+
+    def _goes_along(self, item: _Waiting) -> bool:
+        """Whether it may go behind what has no answer yet: if that is refused, nothing behind it may have landed."""
+        return item.origin == self._origin and not self._alone and self._is_proven(item)
+
+    def _is_proven(self, item: _Waiting) -> bool:
+        return self._proven is None or item.outgoing.size_bytes <= self._proven
+
+    def prove(self) -> None:
+        """A batch for its topic was too large: from now on one that is larger than all that were taken goes alone."""
+        self._proven = self._proven or 0
 
     def _answered(self, item: _Waiting, done: asyncio.Future[int | None]) -> None:
         self._sent -= 1
@@ -153,22 +183,39 @@ class Copy(Standing):
         if done.cancelled():
             return
         error = done.exception()
-        if error is not None:
+        if error is not None and is_to_be_split(item.outgoing, error):
+            self._forget_waiting()
+            self._goes_back = True
+            self._smaller(self, item.outgoing.size_bytes // 2)
+        elif error is not None:
             self._forget_waiting()
             first, last = item.outgoing.first_offset, item.outgoing.last_offset
             self.refused = True
             self.stop(f"the destination refused what lies at offsets {first} to {last}: {error}")
             return
-        self._tally.mirrored(self.part.topic, item.outgoing)
-        self._tell(item.outgoing, item.partition, done.result())
-        self._settled.acknowledged(item.step)
-        self._advanced()
+        else:
+            if self._proven is not None:
+                self._proven = max(self._proven, item.outgoing.size_bytes)
+            self._tally.mirrored(self.part.topic, item.outgoing)
+            self._tell(item.outgoing, item.partition, done.result())
+            self._settled.acknowledged(item.step)
+            self._advanced()
         self._pump()
+        if self._goes_back and not self._sent and self.stopped is None:
+            self._fetch_again()
         self._moved(self)
+
+    def _fetch_again(self) -> None:
+        """Nothing is under way: go on behind what is acknowledged."""
+        position = self.position
+        self._settled, self._looped = Settled(position.offset, position.epoch), position.looped
+        self._goes_back = False
+        self.went_back += 1
+        self._again(self)
 
     def _tell(self, sent: Sent, partition: int, offset: int | None) -> None:
         """Where a batch lies at the destination. What lands behind a refused one is sent again some day."""
-        if self._line is not None and self.stopped is None:
+        if self._line is not None and self.stopped is None and not self._goes_back:
             self._line.heard(sent, offset)
         elif self._line is None and offset is not None:
             end = offset + sent.records

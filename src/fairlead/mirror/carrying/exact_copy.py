@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from fairlead.mirror.books.book import Position
 from fairlead.mirror.bytes.outgoing import Outgoing
-from fairlead.mirror.carrying.copying import Copy, Made
+from fairlead.mirror.carrying.copying import Copy, Made, is_to_be_split
 from fairlead.mirror.carrying.line import Line
 from fairlead.mirror.carrying.settled import Settled, Step
 from fairlead.mirror.carrying.standing import Standing
@@ -97,13 +97,13 @@ class ExactCopy(Copy):
         tally: Tally,
         moved: Callable[[Standing], None],
         end: int,
-        again: Callable[[ExactCopy], None],
+        again: Callable[[Copy], None],
         line: Line | None = None,
+        smaller: Callable[[Copy, int], None] = lambda copy, size_bytes: None,
     ) -> None:
-        """`again` lets it be fetched again from its position."""
-        super().__init__(part, to, begin, _nobody, tally, moved, end, line)
+        """`again` and `smaller` as there."""
+        super().__init__(part, to, begin, _nobody, tally, moved, end, line, again, smaller)
         self._lane = lane
-        self._again = again
         self._origin = part.cluster
         self._looped_behind = begin.looped
         """Records that were left out of all that was taken."""
@@ -181,8 +181,11 @@ class ExactCopy(Copy):
         self._moved(self)
 
     def refuse(self, outgoing: Outgoing, error: BadRequest) -> None:
-        """The destination will never take a batch."""
+        """The destination will never take a batch, or not as large as it is. Its transaction fails in both cases."""
         self._land(outgoing)
+        if is_to_be_split(outgoing, error):
+            self._smaller(self, outgoing.size_bytes // 2)
+            return
         first, last = outgoing.first_offset, outgoing.last_offset
         barriers = self._lane.barriers
         if self.part not in barriers or first < barriers[self.part][0]:

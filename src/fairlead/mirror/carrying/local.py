@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import replace
 from typing import Any
 
 from fairlead.mirror.bytes.handled import Handler
@@ -27,10 +28,10 @@ class LocalCarrier:
         streams: int,
         queue_records: int,
         handler: Handler | None,
-        back: Callable[[ExactCopy], None] | None = None,
+        back: Callable[[Copy], None] | None = None,
     ) -> None:
-        """`back` hears which partition is to be fetched again from its position, since a transaction has failed; it may
-        be left to this carrier."""
+        """`back` hears which partition is to be fetched again from its position, since something of it has failed; it
+        may be left to this carrier."""
         self._way = way
         self._back = back or self._fetch_again
         self._wanted = streams
@@ -38,6 +39,9 @@ class LocalCarrier:
         self._handler = handler
         self._streams: list[Stream] = []
         self._carried: dict[Part, Carried] = {}
+        self._loads: dict[Part, Load] = {}
+        self._most: dict[str, int] = {}
+        """Topics that take less than they said, and how large batches for them are at most."""
         self._moved = asyncio.Event()
 
     @property
@@ -61,21 +65,36 @@ class LocalCarrier:
 
     def take(self, load: Load) -> Standing:
         copy = self._copy(load)
-        stream = self._stream(copy)
-        maker = Maker(load.route, load.limits, stream.buffers, load.part, self._handler)
-        carried = Carried(copy, maker, load.part.topic_id, load.begin.offset)
-        self._carried[load.part] = carried
-        stream.add(carried)
+        if load.to in self._most:
+            copy.prove()
+        carried = Carried(copy, self._maker(load), load.part.topic_id, load.begin.offset)
+        self._carried[load.part], self._loads[load.part] = carried, load
+        self._stream(copy).add(carried)
         return copy
+
+    def _maker(self, load: Load) -> Maker:
+        said = load.limits.message_bytes_max
+        limits = replace(load.limits, message_bytes_max=min(said, self._most.get(load.to, said)))
+        return Maker(load.route, limits, self._stream_of(load.part).buffers, load.part, self._handler)
+
+    def _smaller(self, copy: Copy, size_bytes: int) -> None:
+        """Half of what was refused, and less if that is refused too: what the topic takes, need not be asked."""
+        self._most[copy.to] = min(size_bytes, self._most.get(copy.to, size_bytes))
+        for part, load in self._loads.items():
+            if load.to == copy.to:
+                self._carried[part].maker = self._maker(load)
+                self._carried[part].copy.prove()
 
     def _copy(self, load: Load) -> Copy:
         way, lanes = self._way, self._way.destination.lanes
         given, line = (load.part, load.to, load.begin), None if load.route.by_key else Line(load.begin)
         if lanes is None:
-            return Copy(*given, way.destination.sender, way.tally, self._heard, load.end, line)
-        return ExactCopy(*given, lanes.of(load.part), way.tally, self._heard, load.end, self._back, line)
+            senders = way.destination.sender
+            return Copy(*given, senders, way.tally, self._heard, load.end, line, self._back, self._smaller)
+        lane = lanes.of(load.part)
+        return ExactCopy(*given, lane, way.tally, self._heard, load.end, self._back, line, self._smaller)
 
-    def _fetch_again(self, copy: ExactCopy) -> None:
+    def _fetch_again(self, copy: Copy) -> None:
         self._stream(copy).back(self._carried[copy.part])
 
     def again(self, standing: Standing, offset: int) -> None:
@@ -129,7 +148,10 @@ class LocalCarrier:
         self._moved.set()
 
     def _stream(self, standing: Standing) -> Stream:
-        return self._streams[stream_of(standing.part, len(self._streams))]
+        return self._stream_of(standing.part)
+
+    def _stream_of(self, part: Part) -> Stream:
+        return self._streams[stream_of(part, len(self._streams))]
 
 
 class LocalEngine:

@@ -229,8 +229,8 @@ class Delivery:
         self._untold.append(progress)
         self._given.moved()
 
-    def _go_back(self, copy: ExactCopy) -> None:
-        """A transaction has failed: nothing that is on its way counts; the reader begins again."""
+    def _go_back(self, copy: Copy) -> None:
+        """Something of it has failed: nothing that is on its way counts; the reader begins again."""
         assert self._carrier is not None
         self._carrier.remove(copy)
         self._back.add(copy)

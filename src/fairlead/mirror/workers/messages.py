@@ -136,7 +136,8 @@ class PartProgress:
     recorded: int | None = None
     """The offset of its position in the books, -1 if it has none; None: the coordinator writes it."""
     back: bool = False
-    """Whether it is to be given again from `position`: a transaction has failed, or the books say otherwise."""
+    """Whether it is to be given again from `position`: a transaction has failed, the books say otherwise, or batches
+    are to be smaller."""
 
 
 @dataclass(frozen=True, slots=True)
