@@ -386,6 +386,20 @@ async def test_a_topic_that_is_only_just_made_is_waited_for(protocol: int) -> No
             await producer.close()
 
 
+async def test_a_partition_that_the_coordinator_has_not_heard_of_yet_is_waited_for() -> None:
+    """Nothing of the transaction is lost by it. Where it is gone, that is known after a while."""
+    async with rig(FIRST) as (broker, producer):
+        unknown = joining(ErrorCode.unknown_topic_or_partition)
+        broker.next(ADD_PARTITIONS_TO_TXN, unknown, unknown)
+        await send_and_commit(producer, b"a")
+        assert [how for _, _, how in broker.transactions.ends] == ["committed"]
+        broker.next(ADD_PARTITIONS_TO_TXN, *[unknown] * 1000)
+        with pytest.raises(UnknownTopic, match="topic t, partition 0"):
+            await producer.send("t", 0, batch(b"b"))
+        with pytest.raises(Aborted):
+            await producer.commit()
+
+
 async def test_a_partition_that_may_not_join_is_named() -> None:
     """Kafka then joins none of the others."""
     async with rig(FIRST) as (broker, producer):

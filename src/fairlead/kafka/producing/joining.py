@@ -31,14 +31,17 @@ class Joining:
         coordinator: TransactionCoordinator,
         identity: Callable[[], Mapping[str, Any]],
         joined: Callable[[Lane], None],
+        is_gone: Callable[[Lane], bool],
         failed: Callable[[Fenced | Aborted], None],
     ) -> None:
-        """`identity` gives the fields of a request that say whose transaction it is."""
+        """`identity` gives the fields of a request that say whose transaction it is; `is_gone` tells a partition that
+        is not there from one that the coordinator has not heard of yet."""
         self.trouble: str | None = None
         """What it waits for."""
         self._coordinator = coordinator
         self._identity = identity
         self._joined = joined
+        self._is_gone = is_gone
         self._failed = failed
         self._wanted: dict[TopicPartition, Lane] = {}
         self._task: asyncio.Task[None] | None = None
@@ -92,6 +95,8 @@ class Joining:
         error = error_of(code, str(place))
         if isinstance(error, (*PASSING, Fenced, Aborted)):
             self._coordinator.check(code, str(place))
+        if code is ErrorCode.unknown_topic_or_partition and not self._is_gone(self._wanted[place]):
+            raise TryAgain(str(error))
         self._wanted.pop(place).fail(error)
         raise Aborted(f"a partition of the transaction was refused: {error}")
 

@@ -114,7 +114,7 @@ class Lane:
         self.epoch = epoch
         self.failures = 0
         self.missing_since: float | None = None
-        """When metadata began to lack the partition, by the loop's clock."""
+        """When brokers began to say that they do not know the partition, by the loop's clock."""
         self.waiting: deque[Waiting] = deque()
         self.flying: deque[Waiting] = deque()
         self.link: Link | None = None

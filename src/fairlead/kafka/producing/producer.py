@@ -142,8 +142,15 @@ class Producer:
     def joined(self, lane: Lane) -> None:
         """The partition is part of the transaction."""
         lane.joined = True
+        lane.missing_since = None
         if lane.link is not None:
             lane.link.offer(lane)
+
+    def is_gone(self, lane: Lane) -> bool:
+        """Whether a partition that is not there now was not there for long; else brokers may still hear of it."""
+        now = self._loop.time()
+        since = lane.missing_since = now if lane.missing_since is None else lane.missing_since
+        return now - since >= _NOT_THERE_PAUSES * self._brokers.settings.retry_backoff_max_ms / 1000
 
     def _lane(self, place: TopicPartition) -> Lane:
         if self._identity is not None:
@@ -238,10 +245,7 @@ class Producer:
     def _missed(self, lane: Lane) -> None:
         """The partition is not there. A transaction does not wait for it for long: its time would run out, while all of
         it waits for this batch."""
-        now = self._loop.time()
-        since = lane.missing_since = now if lane.missing_since is None else lane.missing_since
-        patience = _NOT_THERE_PAUSES * self._brokers.settings.retry_backoff_max_ms / 1000
-        if self._terms.transactional_id is None or now - since < patience:
+        if self._terms.transactional_id is None or not self.is_gone(lane):
             self._seeker.seek(lane, f"{lane.place} is not there")
             return
         self._seeker.drop(lane.place)

@@ -99,7 +99,7 @@ class TransactionalProducer:
         self._producer.adopt(producer_id, epoch)
         if joins:
             producer = self._producer
-            self._joining = Joining(self._coordinator, self._joiner, producer.joined, producer.failed)
+            self._joining = Joining(self._coordinator, self._joiner, producer.joined, producer.is_gone, producer.failed)
 
     @property
     def producer_id(self) -> int:
