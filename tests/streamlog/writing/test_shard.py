@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from tests.streamlog.world import SETTINGS, FakeClock, SeededRandomness, batch_of, frame, fresh, made, produced, rows_of
 from tests.support.batches import produce
-from tests.support.waiting import WAIT_SECONDS, until
+from tests.support.waiting import WAIT_SECONDS, a_quiet_while, until
 
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.errors import Closed, Damaged, FairleadError, Fenced, StorageFull, StorageUnavailable
@@ -226,6 +227,31 @@ async def test_what_was_replaced_goes_whether_or_not_merging_rests(
     first = log.announced.manifest.commit_name(0)
     await until(lambda: first not in storage.list("x/commit/"))
     await shard.close()
+
+
+async def test_what_a_merge_puts_is_put_before_the_shard_is_closed(executor: ThreadPoolExecutor) -> None:
+    """A manifest that is put later would be of a stream that was deleted meanwhile, and nobody would remove it."""
+    storage = MemoryStorage()
+    shard = await opened(
+        storage, executor, settings=replace(SETTINGS, merge_interval_seconds=0.01, merge_commits_min=1)
+    )
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait(call: str, name: str) -> None:
+        if call == "put" and "/manifest/" in name:
+            begun.set()
+            go_on.wait(WAIT_SECONDS)
+
+    storage.faults.hook = wait
+    await shard.submit(lambda d: put_entry(d, "k", 1))
+    await until(begun.is_set)
+    closing = asyncio.create_task(shard.close())
+    await a_quiet_while()
+    assert not closing.done()
+    before = list(storage.list("x/manifest/"))
+    go_on.set()
+    await closing
+    assert len(list(storage.list("x/manifest/"))) == len(before) + 1
 
 
 def _noting(method, event: asyncio.Event):  # type: ignore[no-untyped-def]

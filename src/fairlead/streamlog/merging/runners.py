@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 from fairlead.model.clock import Randomness
 from fairlead.storage.interface import Storage
@@ -13,12 +15,24 @@ from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.merging.job import MergeJob, MergeResult
 from fairlead.streamlog.merging.process import MergerProcess
 
+T = TypeVar("T")
+
 
 class Merger(Protocol):
     """Does one job at a time."""
 
     async def run(self, job: MergeJob) -> MergeResult: ...
     async def close(self) -> None: ...
+
+
+async def on_thread(executor: Executor, work: Callable[[], T]) -> T:
+    """Do it on a thread. If this is cancelled, the work ends first: nothing is written to a log once it is closed."""
+    working = asyncio.get_running_loop().run_in_executor(executor, work)
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working])
+        raise
 
 
 class ThreadMerger:
@@ -31,11 +45,10 @@ class ThreadMerger:
 
     async def run(self, job: MergeJob) -> MergeResult:
         """Do a job. Raises: as `run_job.run`."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._executor, run_job.run, self._storage, self._randomness, job)
+        return await on_thread(self._executor, partial(run_job.run, self._storage, self._randomness, job))
 
     async def close(self) -> None:
-        """Nothing to end: a job under way finishes on its thread."""
+        """Nothing to end: whoever cancels a job waits for it."""
 
 
 class SharedMerger:

@@ -6,9 +6,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Executor
+from functools import partial
 from typing import TypeVar
 
-from fairlead.streamlog.merging.runners import Merger
+from fairlead.streamlog.merging.runners import Merger, on_thread
 from fairlead.streamlog.writing.upkeep import Upkeep
 from fairlead.streamlog.writing.watches import Watches
 
@@ -32,7 +33,7 @@ class UpkeepTurns:
         if job is None:
             return False
         result = await merger.run(job)
-        prepared = await asyncio.get_running_loop().run_in_executor(self._executor, upkeep.prepare, result)
+        prepared = await on_thread(self._executor, partial(upkeep.prepare, result))
         async for moved in self._in_turns(upkeep.raise_starts(prepared)):
             self._watches.wake(moved)
         async with self._evaluating:
@@ -56,4 +57,4 @@ class UpkeepTurns:
             self._upkeep.expire_producers()
         due = self._upkeep.take_due()
         if due:
-            await asyncio.get_running_loop().run_in_executor(self._executor, self._upkeep.sweep, due)
+            await on_thread(self._executor, partial(self._upkeep.sweep, due))
