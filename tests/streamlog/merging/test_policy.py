@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fairlead.storage import names
 from fairlead.streamlog.merging.garbage import replaced_by
+from fairlead.streamlog.merging.histories import Histories
 from fairlead.streamlog.merging.job import ANSWER, JOB, MergeFailure, MergeJob, MergeResult
 from fairlead.streamlog.merging.policy import FAN, MergeSettings, Now, new_manifest, plan, runs
 from fairlead.streamlog.objects.manifest import (
@@ -285,7 +286,7 @@ def test_jobs_and_results_pass_the_pipe_unchanged() -> None:
         deleted=frozenset({1, 2}),
         compact=frozenset({3}),
         commits=(CommitRange(2, 3, 9),),
-        histories=((1, 2, ((0, 0), (3, 4))),),
+        histories=Histories.given({(1, 2): ((0, 0), (3, 4))}),
         links_passed=7,
         reclaim_share=0.5,
         checkpoint=CheckpointEntry("c", 3),
@@ -293,7 +294,9 @@ def test_jobs_and_results_pass_the_pipe_unchanged() -> None:
         make_checkpoint=True,
         whole_run=True,
     )
-    assert JOB.read(JOB.write(job)) == job
+    read = JOB.read(JOB.write(job))
+    assert read == job
+    assert [read.histories.of(key) for key in ((1, 1), (1, 2), (2, 1))] == [(), ((0, 0), (3, 4)), ()]
     result = MergeResult(0, 9, 5, (segment(0, 9),), ("a",), 3, "d", CheckpointEntry("c", 9), ("k",))
     failure = MergeFailure("damaged", "a", "broken")
     for answer in (result, failure):

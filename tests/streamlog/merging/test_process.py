@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.rows import batch_row
+from tests.support.waiting import until
 
 from fairlead.model.errors import Closed, Missing, StorageUnavailable
 from fairlead.storage import names
@@ -88,7 +89,7 @@ async def test_a_process_that_dies_is_replaced(storage: LocalStorage) -> None:
         first = merger.pid
         os.kill(first, signal.SIGSTOP)
         waiting = asyncio.create_task(merger.run(job(storage, 1)))
-        await asyncio.sleep(0)
+        await until(merger._turn.locked)  # noqa: SLF001 - from then on it has the job
         os.kill(first, signal.SIGKILL)
         with pytest.raises(StorageUnavailable, match="ended without an answer"):
             await waiting
@@ -104,7 +105,7 @@ async def test_a_cancelled_job_leaves_no_answer_for_the_next(storage: LocalStora
     try:
         await merger.run(job(storage))
         waiting = asyncio.create_task(merger.run(job(storage, 1)))
-        await asyncio.sleep(0)
+        await until(merger._turn.locked)  # noqa: SLF001 - from then on it has the job
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting

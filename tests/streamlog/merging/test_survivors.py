@@ -33,6 +33,7 @@ from fairlead.storage.memory import Fault, MemoryStorage
 from fairlead.streamlog import payloads
 from fairlead.streamlog.cursors import Cursor
 from fairlead.streamlog.merging import run_job
+from fairlead.streamlog.merging.histories import Histories
 from fairlead.streamlog.merging.job import MergeJob
 from fairlead.streamlog.numbers import slices_of_numbers
 from fairlead.streamlog.objects import format
@@ -469,7 +470,7 @@ def test_the_epoch_history_outlives_the_records() -> None:
     [start] = merged(MemoryStorage(), rows, cut_off_ms=1003)[:1]
     assert payloads.decode_start(start.batch).history == ((0, 0), (3, 1))
     assert (start.commit, start.row, start.base_offset, start.epoch, start.appended_at) == (2, 0, 2, 3, 1002)
-    known = ((1, 0, ((0, 0), (1, 0), (3, 1), (5, 7))),)
+    known = Histories.given({(1, 0): ((0, 0), (1, 0), (3, 1), (5, 7))})
     [start] = merged(MemoryStorage(), rows, cut_off_ms=1003, histories=known)[:1]
     assert payloads.decode_start(start.batch).history == ((0, 0), (1, 0), (3, 1))
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Annotated, Final
 
 from fairlead.model.errors import Damaged, FairleadError, Missing, StorageFull, StorageUnavailable
-from fairlead.model.strict_json import JsonForm, Words
+from fairlead.model.strict_json import AsText, JsonForm, Words
+from fairlead.streamlog.merging.histories import NO_HISTORIES, Histories
 from fairlead.streamlog.objects.manifest import CheckpointEntry, CommitRange, SegmentEntry
-from fairlead.streamlog.payloads import History
 from fairlead.streamlog.rows import LOCAL_KINDS, Row
 from fairlead.streamlog.values import DeadFrom, LogObject
 
@@ -46,8 +46,8 @@ class MergeJob:
     """Topic numbers that never expire."""
     whole_run: bool = False
     """`inputs` are all that stands for the run, so its place must be filled, if only by an empty segment."""
-    histories: tuple[tuple[int, int, History], ...] = ()
-    """(topic number, partition, its epoch history), unless the history is only epoch 0 from offset 0 on."""
+    histories: Annotated[Histories, AsText(Histories.read, Histories.text)] = field(default=NO_HISTORIES, compare=False)
+    """Of the partitions of which records may go."""
     deleted_to: tuple[tuple[int, int, int], ...] = ()
     """(topic number, partition, offset below which its owner has deleted all records): whole batches are dropped."""
     expired_below: tuple[tuple[int, int, int], ...] = ()

@@ -21,7 +21,6 @@ from fairlead.storage import names
 from fairlead.streamlog.merging.job import ROW_BYTES, SEGMENT_BYTES_MAX, TOMBSTONE_MS, MergeJob, MergeResult
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects.manifest import Manifest, SegmentEntry, order
-from fairlead.streamlog.payloads import History
 from fairlead.streamlog.values import DeadFrom, LogObject
 
 FAN: Final = 8
@@ -77,16 +76,8 @@ class Now:
     exempt_less_at: int = 0
     """When topics were last seen to be in `compact` no more, or dead batches to be kept no more, or when the log was
     opened, since that may have been so before: what was spared for them before this may go."""
-    histories: Mapping[tuple[int, int], History] = field(default_factory=dict)
-    deleted_to: Mapping[tuple[int, int], int] = field(default_factory=dict)
-    """(topic number, partition) → the offset below which its owner has deleted all records."""
-    expired_below: tuple[tuple[int, int, int], ...] = ()
-    """(topic number, partition, offset) of partitions with batches below the offset, which have expired by the topic's
-    own settings."""
-    cuts: tuple[DeadFrom, ...] = ()
-    """Where partitions were cut: what is dead."""
     kept: tuple[DeadFrom, ...] = ()
-    """Those of them whose dead batches are not copied yet."""
+    """The cuts whose dead batches are not copied yet."""
     half_dead: frozenset[str] = frozenset()
     """Segments of which more than half are such batches."""
     urgent: bool = False
@@ -124,7 +115,8 @@ def runs(manifest: Manifest) -> list[CommitRun]:
 
 
 def plan(manifest: Manifest, waiting: Sequence[Waiting], now: Now, settings: MergeSettings) -> MergeJob | None:
-    """The next job; None if nothing is worth it. `waiting` are the announced commits from `merged_end` on."""
+    """The next job; None if nothing is worth it. `waiting` are the announced commits from `merged_end` on. What the
+    merger must know of the state beyond this, the caller tells it."""
     found = runs(manifest)
     expiry = _expiry(manifest, found, now, settings) or _half_dead(manifest, found, now, settings)
     if expiry is not None:
@@ -161,10 +153,6 @@ def _job(
         producers_before_ms=now.producers_before_ms,
         deleted=frozenset(now.deleted),
         compact=now.compact,
-        histories=tuple((*key, history) for key, history in now.histories.items()),
-        deleted_to=tuple((*key, offset) for key, offset in now.deleted_to.items()),
-        expired_below=now.expired_below,
-        cuts=tuple(cut for cut in now.cuts if cut[3] >= first),
         kept=tuple(cut for cut in now.kept if cut[3] >= first),
         tombstone_ms=settings.tombstone_ms,
         links_passed=now.links_passed,

@@ -50,8 +50,9 @@ class MergerProcess:
             StorageUnavailable: as the job met it, or the process died; the next job starts another.
             Closed: `close` was called.
         """
+        question = await asyncio.to_thread(JOB.write, job)  # the histories in it are put in order there
         async with self._turn:
-            answer = ANSWER.read(await self._ask(JOB.write(job)))
+            answer = ANSWER.read(await self._ask(question))
         if isinstance(answer, MergeFailure):
             raise answer.error()
         return answer

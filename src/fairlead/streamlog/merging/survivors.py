@@ -11,7 +11,7 @@ Why each rule: `docs/formats/stream-log.md`, merging; cases F5 and F8.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,9 +138,19 @@ def segment_order(columns: Columns) -> NDArray[np.int64]:
 # start rows
 
 
-def _histories(control: Sequence[Row], job: MergeJob) -> dict[PartitionKey, History]:
+class _Histories(dict[PartitionKey, History]):
+    """Epoch histories as far as the job says; those that are changed stand here."""
+
+    def __init__(self, job: MergeJob) -> None:
+        self._told = job.histories
+
+    def __missing__(self, key: PartitionKey) -> History:
+        return self._told.of(key)
+
+
+def _histories(control: Sequence[Row], job: MergeJob) -> _Histories:
     """Epoch histories as far as the job and the run's own `start` rows say, without epochs that were cut."""
-    found = {(number, partition): history for number, partition, history in job.histories}
+    found = _Histories(job)
     cuts: dict[PartitionKey, list[DeadFrom]] = {}
     for cut in job.cuts:
         cuts.setdefault(cut[:2], []).append(cut)
@@ -149,7 +159,7 @@ def _histories(control: Sequence[Row], job: MergeJob) -> dict[PartitionKey, Hist
             key = (row.topic, row.partition)
             lowest = min([cut[2] for cut in cuts.get(key, ()) if _log_order(row) < cut[3:]], default=OFFSET_MAX)
             told = payloads.decode_start(row.batch).history
-            found[key] = _joined(found.get(key, ()), (entry for entry in told if entry[1] < lowest))
+            found[key] = _joined(found[key], (entry for entry in told if entry[1] < lowest))
     return found
 
 
@@ -161,7 +171,7 @@ def _joined(own: History, other: Iterable[tuple[int, int]]) -> History:
 def _starts(
     expired: Columns,
     deleted: NDArray[np.bool_],
-    histories: Mapping[PartitionKey, History],
+    histories: _Histories,
     job: MergeJob,
 ) -> list[Row]:
     """One row for each partition with rows that expire or were `deleted`, in the place of the last of them. It has that
@@ -177,7 +187,7 @@ def _starts(
     found: list[Row] = []
     for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
         key = int(expired.topic[last]), int(expired.partition[last])
-        history = _joined(histories.get(key, ()), _epochs(expired, first, last))
+        history = _joined(histories[key], _epochs(expired, first, last))
         # Rows go by offsets in the order of the log: if the last was deleted, all were.
         reason = DELETED_RECORDS if deleted[last] else EXPIRED
         found.append(_start(expired, last, reason, history, deleted_to.get(key, 0)))

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain, islice
 from typing import NamedTuple
-
-import numpy as np
 
 from fairlead.model.clock import Clock, Randomness
 from fairlead.model.errors import FairleadError
@@ -25,11 +24,12 @@ from fairlead.storage import names
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.merging import policy as merge_policy
 from fairlead.streamlog.merging.garbage import Replaced, replaced_by, unreferenced
+from fairlead.streamlog.merging.histories import Histories
 from fairlead.streamlog.merging.job import MergeJob, MergeResult
 from fairlead.streamlog.merging.policy import MergeSettings, Now
 from fairlead.streamlog.objects import checkpoint, format, opening
 from fairlead.streamlog.objects.manifest import CheckpointEntry, Manifest
-from fairlead.streamlog.payloads import History, decode_start
+from fairlead.streamlog.payloads import decode_start
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state import snapshot
@@ -135,7 +135,21 @@ class Upkeep:
         self._left_over |= self._planned
         job = merge_policy.plan(log.manifest, list(log.tail.commits), now, merging)
         self._planned = job is not None
-        return job
+        return None if job is None else self._told(job)
+
+    def _told(self, job: MergeJob) -> MergeJob:
+        """The job with what the merger must know of the state."""
+        state = self._log.state
+        job = replace(
+            job,
+            deleted_to=tuple((*key, offset) for key, offset in state.deleted_to().items()),
+            expired_below=tuple(_still_below(state, found) for found in self.topics.dead.partitions),
+            cuts=tuple(state.dead_from(job.first)),
+        )
+        if _may_expire(self._log, job):
+            return replace(job, histories=Histories.of_all(state))
+        losing = {each[:2] for each in (*job.deleted_to, *job.expired_below)}
+        return replace(job, histories=Histories.given({key: state.partition(*key).history for key in losing}))
 
     def _now(self) -> Now:
         log = self._log
@@ -157,10 +171,6 @@ class Upkeep:
             deleted=deleted,
             compact=compact,
             exempt_less_at=self._exempt_less_at_ms,
-            histories=histories(state),
-            deleted_to=state.deleted_to(),
-            expired_below=tuple(_still_below(state, found) for found in self.topics.dead.partitions),
-            cuts=tuple(state.dead_from()),
             kept=tuple(state.kept_from()),
             half_dead=self.topics.dead.segments,
             urgent=self._reserve.is_reached,
@@ -320,17 +330,11 @@ def _exempt(state: ShardState) -> frozenset[int | DeadFrom]:
     return _compacted(state) | frozenset(state.kept_from())
 
 
-def histories(state: ShardState) -> dict[tuple[int, int], History]:
-    """Epoch histories that are more than epoch 0 from offset 0 on, by (topic number, partition)."""
-    table = state.partition_table
-    epoch, first = np.array(table.epoch, np.int32), np.array(table.epoch_first, np.int64)
-    wanted = set(np.flatnonzero((epoch > 0) | ((epoch == 0) & (first != 0))).tolist()) | set(table.older)
-    if not wanted:
-        return {}
-    found = {}
-    for number in state.topic_table.numbers():
-        slot = state.topic_table.slot[number]
-        for partition in range(state.topic_table.count[number]):
-            if slot + partition in wanted:
-                found[number, partition] = table.get(slot + partition).history
-    return found
+def _may_expire(log: AnnouncedLog, job: MergeJob) -> bool:
+    """Whether the job has record batches that are older than the time-to-live."""
+    if job.cut_off_ms is None:
+        return False
+    run = (s for s in log.manifest.segments if s.kind == "data" and job.first <= s.first and s.end <= job.end)
+    first = (stats.appended_at for stats in log.tail.commits if job.commits and stats.commit >= job.first)
+    oldest_at = min(chain((s.oldest_at for s in run), islice(first, 1)), default=job.cut_off_ms)
+    return oldest_at < job.cut_off_ms
