@@ -246,9 +246,9 @@ def test_producers_that_were_silent_are_forgotten_by_time_and_by_no_jump_of_the_
     batch = batch_of(b"3", producer_id=5, epoch=0, sequence=0)
     committed(log, lambda draft: produce(draft, number, 0, batch))
     clock.wall += 365 * DAY_MS
-    log.upkeep.expire_producers()
+    list(log.upkeep.expire_producers())
     assert len(log.announced.state.producers) == 1
     clock.wall -= 365 * DAY_MS
     clock.pass_ms(8 * DAY_MS)
-    log.upkeep.expire_producers()
+    list(log.upkeep.expire_producers())
     assert len(log.announced.state.producers) == 0

@@ -193,7 +193,7 @@ def test_a_checkpoint_forgets_producers_as_the_shard_does() -> None:
     committed(log, lambda d: delete_topic(d, "gone"))
     clock.pass_ms(3_600_000)
     assert known(2, 1) == {(number, 0, 2)}
-    log.upkeep.expire_producers()
+    list(log.upkeep.expire_producers())
     assert set(log.announced.state.producers.known()) - {(gone, 0, 3)} == {(number, 0, 2)}
 
 

@@ -50,19 +50,48 @@ NO_PRODUCER_STATE = ProducerState(-1, 0, ())
 
 RECENT = 8192
 """How many entries, the last used, are kept as values; the others are packed."""
+EXPIRED_AT_ONCE = 2000
+"""Looking at so many takes about a millisecond."""
+
+
+class _Sorted(NamedTuple):
+    """Keys of entries by partition."""
+
+    keys: list[int]
+    in_order: NDArray[np.int64]
+    """Their places by partition."""
+    partitions: NDArray[np.uint64]
+    """The partitions in that order."""
+
+    @classmethod
+    def of(cls, keys: list[int]) -> _Sorted:
+        """These keys."""
+        partitions = np.fromiter((key >> 64 for key in keys), np.uint64, len(keys))
+        in_order = np.argsort(partitions, kind="stable")
+        return cls(keys, in_order, partitions[in_order])
+
+    def of_partition(self, number: int, partition: int) -> Iterator[ProducerKey]:
+        """Those of one partition."""
+        wanted = np.uint64(number << 32 | partition)
+        first, end = (int(np.searchsorted(self.partitions, wanted, side)) for side in _SIDES)
+        return (_tuple_key(self.keys[place]) for place in self.in_order[first:end].tolist())
 
 
 class Producers:
-    """All producers of a shard."""
+    """All producers of a shard.
+
+    Always true: while there is `_sorted`, each entry's key is in it or in `_newer`. So may be some that were forgotten.
+    """
 
     def __init__(self) -> None:
         self._recent: dict[ProducerKey, ProducerState] = {}
         self._packed: dict[int, bytes] = {}
-        self._left: set[tuple[int, int]] = set()
-        """Partitions of which all are forgotten; their entries are dropped together, at the next look at one."""
-        self._by_partition: tuple[list[int], NDArray[np.int64], NDArray[np.uint64]] | None = None
-        """Keys of all entries, their places by partition, and the partitions in that order: from when a partition's
-        were asked for until there are others."""
+        self._sorted: _Sorted | None = None
+        """All entries, from when those of a partition were asked for until there are many newer ones."""
+        self._newer: dict[tuple[int, int], set[ProducerKey]] = {}
+        """Keys of the entries that came since, by partition."""
+        self._newer_left = 0
+        """So many more may come."""
 
     def __len__(self) -> int:
         self._pack_all()
@@ -70,41 +99,42 @@ class Producers:
 
     def forget(self, number: int, partition: int) -> None:
         """Forget all producers of a partition."""
-        self._left.add((number, partition))
-        self._by_partition = None
+        for key in self._keys_of(number, partition):
+            self.remove(key)
 
     def remove(self, key: ProducerKey) -> None:
         """Forget one producer of a partition."""
         self._recent.pop(key, None)
         self._packed.pop(_int_key(key), None)
-        self._by_partition = None
 
     def from_offset(self, number: int, partition: int, offset: int) -> list[int]:
         """The producers whose newest batch in a partition stands at that offset or above. The first look sorts all
         entries by partition, since a change of owners asks for many."""
-        if self._by_partition is None:
-            self._pack_all()
-            keys = list(self._packed)
-            partitions = np.fromiter((key >> 64 for key in keys), np.uint64, len(keys))
-            in_order = np.argsort(partitions, kind="stable")
-            self._by_partition = keys, in_order, partitions[in_order]
-        keys, in_order, partitions = self._by_partition
-        wanted = np.uint64(number << 32 | partition)
-        first, end = (int(np.searchsorted(partitions, wanted, side)) for side in _SIDES)
-        found = [(keys[place], _unpack(self._packed[keys[place]])) for place in in_order[first:end].tolist()]
-        return [_tuple_key(key)[2] for key, state in found if state.batches[-1].base_offset >= offset]
+        known = ((key, self.get(key)) for key in self._keys_of(number, partition))
+        return [key[2] for key, state in known if state is not None and state.batches[-1].base_offset >= offset]
 
-    def _drop_left(self) -> None:
-        left, self._left = self._left, set()
-        for key in [key for key in self._recent if key[:2] in left]:
-            del self._recent[key]
-        for packed in [packed for packed in self._packed if _tuple_key(packed)[:2] in left]:
-            del self._packed[packed]
+    def _keys_of(self, number: int, partition: int) -> set[ProducerKey]:
+        """All producers of a partition, and maybe some that were forgotten."""
+        if self._sorted is None:
+            self._pack_all()
+            self._sorted = _Sorted.of(list(self._packed))
+            self._newer_left = RECENT + len(self._packed) // 8
+        return {*self._sorted.of_partition(number, partition), *self._newer.get((number, partition), ())}
+
+    def _drop_sorted(self) -> None:
+        self._sorted = None
+        self._newer = {}
+
+    def _note_newer(self, key: ProducerKey) -> None:
+        """An entry is put while all others are sorted."""
+        if key not in self._recent and _int_key(key) not in self._packed:
+            self._newer.setdefault(key[:2], set()).add(key)
+            self._newer_left -= 1
+            if self._newer_left < 0:
+                self._drop_sorted()
 
     def get(self, key: ProducerKey) -> ProducerState | None:
         """What is known of that producer in that partition."""
-        if self._left and key[:2] in self._left:
-            return None
         recent = self._recent.get(key)
         if recent is not None:
             return recent
@@ -113,27 +143,34 @@ class Producers:
 
     def put(self, key: ProducerKey, state: ProducerState) -> None:
         """Remember the producer's newest batch."""
-        if self._left and key[:2] in self._left:
-            self._drop_left()
+        if self._sorted is not None:
+            self._note_newer(key)
         self._recent[key] = state
-        self._by_partition = None
         if len(self._recent) > RECENT:
             self._pack_all()
 
     def _pack_all(self) -> None:
-        if self._left:
-            self._drop_left()
         for key, state in self._recent.items():
             self._packed[_int_key(key)] = _pack(state)
         self._recent.clear()
 
     def expire(self, before_ms: int) -> None:
         """Forget producers that have appended nothing since `before_ms` (appended_at)."""
+        for _ in self.expiring(before_ms):
+            pass
+
+    def expiring(self, before_ms: int) -> Iterator[int]:
+        """The same in steps, between which others may use them; yields how many each step has forgotten."""
+        self._drop_sorted()  # nobody may have asked for long
         self._pack_all()
-        old = [key for key, packed in self._packed.items() if _HEAD.unpack_from(packed)[1] < before_ms]
-        for key in old:
-            del self._packed[key]
-        self._by_partition = None
+        keys = list(self._packed)
+        for first in range(0, len(keys), EXPIRED_AT_ONCE):
+            self._pack_all()
+            some = ((key, self._packed.get(key)) for key in keys[first : first + EXPIRED_AT_ONCE])
+            old = [key for key, packed in some if packed is not None and _HEAD.unpack_from(packed)[1] < before_ms]
+            for key in old:
+                del self._packed[key]
+            yield len(old)
 
     def known(self) -> Iterator[ProducerKey]:
         """Whatever is known now, in no order; some of it twice, or forgotten by the time that it comes."""

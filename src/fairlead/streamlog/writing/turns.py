@@ -53,8 +53,8 @@ class UpkeepTurns:
 
     async def sweep(self) -> None:
         """Forget silent producers, and delete objects whose grace is over. Raises what `Upkeep.sweep` raises."""
-        async with self._evaluating:
-            self._upkeep.expire_producers()
+        async for _ in self._in_turns(self._upkeep.expire_producers()):
+            pass
         due = self._upkeep.take_due()
         if due:
             await on_thread(self._executor, partial(self._upkeep.sweep, due))

@@ -85,6 +85,8 @@ class Upkeep:
         self.topics = TopicExpiry(log, guard, clock, settings)
         """Expiry by the settings of topics."""
         self._producer_expiry_ms = PRODUCER_EXPIRY_MS
+        self._producers_next_ms = 0
+        """From this cut-off on producers are looked at again."""
         self._shortest_ms = 0
         self._exempt = _exempt(log.state)
         self._exempt_less_at_ms = guard.now_ms() - 1
@@ -289,11 +291,14 @@ class Upkeep:
             self._left_over = True
             raise
 
-    def expire_producers(self) -> None:
-        """Forget idempotent producers that were silent for longer than the setting."""
+    def expire_producers(self) -> Iterator[int]:
+        """Forget idempotent producers that were silent for longer than the setting, in steps. All are looked at for
+        that, so it is done once time has moved by a hundredth of it; until then there are no steps."""
         cut_off_ms = self._guard.cut_off_ms(self._producer_expiry_ms)
-        if cut_off_ms is not None:
-            self._log.state.producers.expire(cut_off_ms)
+        if cut_off_ms is None or cut_off_ms < self._producers_next_ms:
+            return iter(())
+        self._producers_next_ms = cut_off_ms + self._producer_expiry_ms // 100
+        return self._log.state.producers.expiring(cut_off_ms)
 
 
 def _still_below(state: ShardState, found: Expired) -> tuple[int, int, int]:
