@@ -84,9 +84,9 @@ OF_CUTS = [
     Mutation(
         "copied-before-it-goes",
         "a tail is kept until all of it is copied",
-        "cluster.diverged:_copy",
-        "while rows := await asyncio.to_thread(diverged.read, shard.announced, tail, end):",
-        "if rows := await asyncio.to_thread(diverged.read, shard.announced, tail, end):",
+        "cluster.diverged:copy_tails",
+        "while (part := await asyncio.to_thread(next, parts, None)) is not None:",
+        "if (part := await asyncio.to_thread(next, parts, None)) is not None:",
         9,
         MOVES,
     ),

@@ -1,13 +1,18 @@
-"""Copies what a stream's cuts keep into the diverged topics, which may be in other shards than what was cut."""
+"""Copies what a stream's cuts keep into the diverged topics, which may be in other shards than what was cut.
+
+A takeover may cut tens of thousands of partitions, so all tails of a shard are copied in one pass over its log, those
+of some topics at a time. What fails of one tail, since its diverged topic cannot be written, fails of that tail alone.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
-from fairlead.cluster.stream import Stream
-from fairlead.model.errors import InvalidName
+from fairlead.cluster.stream import CHANGED_TOGETHER, Stream
+from fairlead.model.errors import FairleadError, InvalidName, TryAgain
 from fairlead.model.names import KAFKA_SCHEME, parse_stream_path
 from fairlead.streamlog.requests import diverged
 from fairlead.streamlog.requests.cuts import end_keep
@@ -16,12 +21,16 @@ from fairlead.streamlog.rows import Row
 from fairlead.streamlog.values import Topic, is_kafka
 from fairlead.streamlog.writing.shard import Shard
 
+TAILS_AT_ONCE = 1000
+"""Looking for so many holds the loop for two milliseconds."""
 UNKNOWN_OWNER_DIGITS = 8
 """Of the id of an owner whose place nobody knows, in place of its cluster's name."""
 
 
 Places = Callable[[bytes], str]
 """The global path of a stream by its id; empty if that is not known."""
+Step = tuple[Tail, Callable[[], Awaitable[None]]]
+"""What is to be done for a tail."""
 
 
 def _nowhere(_: bytes) -> str:
@@ -29,32 +38,108 @@ def _nowhere(_: bytes) -> str:
 
 
 async def copy_tails(stream: Stream, shard: Shard, places: Places = _nowhere) -> None:
-    """Copy all that cuts of a shard keep, and end their marks. Whatever fails is begun again where it ended. `places`
-    knows streams of which no topic is left here, as after a takeover of all.
+    """Copy all that cuts of a shard keep, and end their marks. Whatever fails is begun again where it ended, by the
+    next call. `places` knows streams of which no topic is left here, as after a takeover of all.
 
     Raises:
-        Damaged, Missing, StorageFull, StorageUnavailable
+        TryAgain: some tails could not be copied, and all others were.
+        Damaged, Missing, StorageUnavailable: what the shard keeps cannot be read.
     """
-    for tail in diverged.tails(shard.state):
-        await _copy(stream, shard, tail, places)
+    copying = _Copying(stream, shard, places)
+    tails = [tail async for tail in _in_turns(diverged.tails(shard.state))]
+    parts = diverged.read(shard.announced, tails, copying.copied_to)
+    while (part := await asyncio.to_thread(next, parts, None)) is not None:
+        await copying.do((tail, partial(copying.append, tail, rows)) for tail, rows in part)
+    await copying.do((tail, partial(copying.end, tail)) for tail in tails)
+    copying.check()
 
 
-async def _copy(stream: Stream, shard: Shard, tail: Tail, places: Places) -> None:
-    end = max((_end(each, tail) for each in stream.shards), default=0)
-    copied, into = 0, ""
-    while rows := await asyncio.to_thread(diverged.read, shard.announced, tail, end):
-        target, made = _target(stream, shard, tail, rows, places)
+class _Copying:
+    """The copying of a shard's tails, once.
+
+    Always true: of a tail of which a batch could not be added, none behind it is added; its mark stays.
+    """
+
+    def __init__(self, stream: Stream, shard: Shard, places: Places) -> None:
+        self._stream = stream
+        self._shard = shard
+        self._places = places
+        self._paths: dict[bytes, str] = {}
+        """Global paths of owners of tails."""
+        self._records: Counter[tuple[int, int, bytes]] = Counter()
+        """Copied, by tail."""
+        self._failed: dict[tuple[int, int, bytes], str] = {}
+        """Tails that could not be copied, and why."""
+
+    def copied_to(self, tail: Tail) -> int:
+        """Where the copy of a tail ends; 0 if there is none. Any thread may ask."""
+        return max((_end(each, tail) for each in self._stream.shards), default=0)
+
+    async def do(self, steps: Iterable[Step]) -> None:
+        """Do them for some topics at a time, those of one topic one after the other: the first may make a diverged
+        topic and take its name, the last may find that no other is left."""
+        by_topic: dict[int, list[Step]] = {}
+        for step in steps:
+            by_topic.setdefault(step[0].topic.number, []).append(step)
+        topics = list(by_topic.values())
+        for first in range(0, len(topics), CHANGED_TOGETHER):
+            await asyncio.gather(*map(self._do_in_order, topics[first : first + CHANGED_TOGETHER]))
+
+    async def _do_in_order(self, steps: Sequence[Step]) -> None:
+        for tail, step in steps:
+            if tail.key not in self._failed:
+                try:
+                    await step()
+                except FairleadError as error:
+                    self._failed[tail.key] = f"topic {tail.topic.name}, partition {tail.partition}: {error}"
+
+    def check(self) -> None:
+        """Raises: TryAgain: some tails could not be copied."""
+        for why in self._failed.values():
+            more = f" (and {len(self._failed) - 1} more)" if len(self._failed) > 1 else ""
+            raise TryAgain(f"what was cut off {why}{more}")
+
+    async def append(self, tail: Tail, rows: Sequence[Row]) -> None:
+        """Add batches of a tail to its diverged topic."""
+        target, made = await self._target(tail, rows)
         size_bytes = sum(len(row.batch) for row in rows)
-        end = await target.submit(partial(diverged.append, made=made, tail=tail, rows=rows), size_bytes)
-        copied, into = copied + sum(row.records for row in rows), made.name
-    number, partition = tail.topic.number, tail.partition
-    others = [other for other in diverged.tails(shard.state) if other.incarnation == tail.incarnation]
-    for each in stream.shards if {other.partition for other in others} == {partition} else ():
-        if each.state.by_incarnation(tail.incarnation) is not None:
-            await each.submit(partial(diverged.finish, tail=tail))
-    await shard.submit(partial(end_keep, number=number, partition=partition, keep=tail.incarnation))
-    if copied:
-        stream.owner_log.tail_copied(tail.topic.name, partition, into, copied)
+        await target.submit(partial(diverged.append, made=made, tail=tail, rows=rows), size_bytes)
+        self._records[tail.key] += sum(row.records for row in rows)
+
+    async def end(self, tail: Tail) -> None:
+        """All of a tail is copied: end its mark."""
+        shard, partition = self._shard, tail.partition
+        into = ""
+        is_last = diverged.partitions_kept(shard.state, tail) == {partition}
+        for each in self._stream.shards:
+            topic = each.state.by_incarnation(tail.incarnation)
+            if topic is not None:
+                into = topic.name
+                if is_last:
+                    await each.submit(partial(diverged.finish, tail=tail))
+        await shard.submit(partial(end_keep, number=tail.topic.number, partition=partition, keep=tail.incarnation))
+        if self._records[tail.key]:
+            self._stream.owner_log.tail_copied(tail.topic.name, partition, into, self._records[tail.key])
+
+    async def _target(self, tail: Tail, rows: Sequence[Row]) -> tuple[Shard, Topic]:
+        """The shard of the diverged topic, and the topic as this site would make it."""
+        stream, shard = self._stream, self._shard
+        owner = diverged.owner_of(tail, rows)
+        if owner not in self._paths:
+            self._paths[owner] = await self._path_of(owner)
+        at = self._paths[owner]
+        for each in stream.shards:
+            known = each.state.by_incarnation(tail.incarnation)
+            if known is not None or each.state.tombstone(tail.incarnation) is not None:
+                return each, diverged.topic_of(tail, shard.state, "" if known is None else known.name, owner, at)
+        names = diverged.names(tail, _cluster(at) or owner.hex()[:UNKNOWN_OWNER_DIGITS])
+        name = next(name for name in names if stream.find_topic(name) is None)
+        return stream.shard_for(name), diverged.topic_of(tail, shard.state, name, owner, at)
+
+    async def _path_of(self, owner: bytes) -> str:
+        if owner == self._stream.id:
+            return self._stream.global_path
+        return await asyncio.to_thread(_said_path, self._stream, owner) or self._places(owner)
 
 
 def _end(shard: Shard, tail: Tail) -> int:
@@ -63,24 +148,21 @@ def _end(shard: Shard, tail: Tail) -> int:
     return 0 if topic is None else shard.state.partition(topic.number, tail.partition).end
 
 
-def _target(stream: Stream, shard: Shard, tail: Tail, rows: list[Row], places: Places) -> tuple[Shard, Topic]:
-    """The shard of the diverged topic, and the topic as this site would make it."""
-    owner = diverged.owner_of(tail, rows)
-    at = stream.global_path if owner == stream.id else next(_places(stream, owner), places(owner))
-    for each in stream.shards:
-        known = each.state.by_incarnation(tail.incarnation)
-        if known is not None or each.state.tombstone(tail.incarnation) is not None:
-            return each, diverged.topic_of(tail, shard.state, "" if known is None else known.name, owner, at)
-    names = diverged.names(tail, _cluster(at) or owner.hex()[:UNKNOWN_OWNER_DIGITS])
-    name = next(name for name in names if stream.find_topic(name) is None)
-    return stream.shard_for(name), diverged.topic_of(tail, shard.state, name, owner, at)
+def _said_path(stream: Stream, owner: bytes) -> str:
+    """The global path of a stream, as rows of its topics say it; empty if none does. Any thread may ask."""
+    for table in (shard.state.topic_table for shard in stream.shards):
+        if owner in table.owned:
+            for number in table.numbers():
+                if table.owners[number] == owner and table.owner_places[number]:
+                    return table.owner_places[number]
+    return ""
 
 
-def _places(stream: Stream, owner: bytes) -> Iterator[str]:
-    """Global paths of a stream, as rows of its topics say."""
-    tables = [shard.state.topic_table for shard in stream.shards]
-    if any(owner in table.owned for table in tables):
-        yield from (topic.owner_at for topic in stream.topics() if topic.owner == owner and topic.owner_at)
+async def _in_turns(tails: Iterable[Tail]) -> AsyncIterator[Tail]:
+    for number, tail in enumerate(tails, 1):
+        yield tail
+        if number % TAILS_AT_ONCE == 0:
+            await asyncio.sleep(0)
 
 
 def _cluster(path: str) -> str | None:

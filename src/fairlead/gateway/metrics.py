@@ -133,10 +133,14 @@ class _ClusterCollector(Collector):
         backlog = GaugeMetricFamily("fairlead_merge_backlog_commits", "Commits that wait for merging", labels=_STREAM)
         stopped = GaugeMetricFamily("fairlead_stopped_shards", "Logs that have stopped for an error", labels=_STREAM)
         failures = CounterMetricFamily(
-            "fairlead_upkeep_failures", "Merges and deletions that failed and are tried again", labels=_STREAM
+            "fairlead_upkeep_failures",
+            "Merges, deletions and copies of what was cut off that failed and are tried again",
+            labels=_STREAM,
         )
         failing = GaugeMetricFamily(
-            "fairlead_upkeep_failing", "Logs whose last merge or deletion failed", labels=_STREAM
+            "fairlead_upkeep_failing",
+            "Logs of which the last merge, deletion or copy of what was cut off failed",
+            labels=_STREAM,
         )
         jump = GaugeMetricFamily(
             "fairlead_clock_jump_ms", "How far the clock is ahead while it is not believed", labels=_STREAM
@@ -153,8 +157,9 @@ class _ClusterCollector(Collector):
             commits.add_metric(label, sum(stream.ends))
             backlog.add_metric(label, sum(shard.announced.unmerged_commits for shard in stream.shards))
             stopped.add_metric(label, sum(shard.stopped is not None for shard in stream.shards))
-            failing.add_metric(label, sum(shard.upkeep_error is not None for shard in stream.shards))
-            failures.add_metric(label, sum(shard.upkeep_failures for shard in stream.shards))
+            chores = [shard.chores for shard in stream.shards]
+            failing.add_metric(label, sum(any(each.error is not None for each in found) for found in chores))
+            failures.add_metric(label, sum(each.failures for found in chores for each in found))
             hold = hold_of(stream)
             jump.add_metric(label, 0 if hold is None else hold.ahead_ms)
             held.add_metric(label, 0 if hold is None else hold.left_ms / 1000)

@@ -169,7 +169,7 @@ async def test_a_cluster_that_serves_nothing_is_stopped(
 
 async def test_a_merge_that_fails_is_shown(desk: Desk) -> None:
     """It is tried again, and until then the log grows."""
-    desk.cluster.stream("/default").shards[0].upkeep_error = StorageUnavailable("no room")
+    desk.cluster.stream("/default").shards[0].merging.error = StorageUnavailable("no room")
     body = (await desk.http.get(f"{desk.url}/health")).json()
     assert body["status"] == "degraded"
     assert "/default: merging failed and is tried again: no room" in body["reasons"]
@@ -192,7 +192,7 @@ async def test_metrics_count_streams_topics_commits_and_links(desk: Desk) -> Non
     await desk.post("stream/create", path="/r")
     await desk.post("stream/topic/create", path="/s", topic="t")
     await desk.post("stream/replica/add", path="/s", replica="/r", paused=True)
-    desk.cluster.stream("/s").shards[0].upkeep_failures = 2
+    desk.cluster.stream("/s").shards[0].copying.failures = 2
     text = (await desk.http.get(f"{desk.url}/metrics")).text
     assert 'fairlead_upkeep_failures_total{stream="/s"} 2.0' in text
     assert 'fairlead_topics{stream="/s"} 1.0' in text

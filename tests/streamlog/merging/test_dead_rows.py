@@ -28,6 +28,7 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.fsck import check_all
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.merging.job import MergeResult
+from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.reading.slices import read_partition, read_slices
 from fairlead.streamlog.requests.cuts import cut, end_keep
@@ -179,7 +180,7 @@ def test_start_rows_before_and_after_a_cut_are_both_kept() -> None:
     assert [row.base_offset for row in sent(log) if row.kind == Kind.START] == [5, 8]
     parts = read_partition(
         log.announced.storage,
-        log.announced.locate(number, 0, 0),
+        log.announced.locate({slice_of_number(number)}),
         number,
         0,
         0,

@@ -118,7 +118,7 @@ def test_a_repair_is_named_every_commit_while_they_are_merged() -> None:
     after = opened(storage, clock=clock, settings=QUICK)
     merged(after)
     for looks in range(5):
-        found = Merging(before.announced, after.announced, looks).locate(number, 0, 0)
+        found = Merging(before.announced, after.announced, looks).locate({slice_of_number(number)})
         named = {commit for item in found for commit in range(item.first, item.end)}
         wanted = {entry.commit for entry in before.announced.tail.entries(number, 0)}
         assert wanted <= named, f"merged after {looks} looks: {wanted - named} are not named"
@@ -473,7 +473,7 @@ def test_a_merged_commit_counts_once_while_it_is_forgotten(monkeypatch: pytest.M
     def seen() -> object:
         slice = slice_of_number(number)
         pending = log.announced.pending({slice: 0})[slice]
-        named = {at for item in log.announced.locate(number, 1, 0) for at in range(item.first, item.end)}
+        named = {at for item in log.announced.locate({slice_of_number(number)}) for at in range(item.first, item.end)}
         size = {key: found.logical_bytes for key, found in log.sizes.all().items()}
         return pending.records, named, size, [values_at(log, number, partition) for partition in range(4)]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from uuid import UUID, uuid5
 
 import pytest
@@ -10,6 +12,7 @@ from tests.streamlog.merging.test_survivors import replayed, tables
 from tests.streamlog.ownership.sites import TOPIC, id_of, link_of, noted, sent, taken_over, topic_of, wrote
 from tests.streamlog.world import (
     SETTINGS,
+    FakeClock,
     SeededRandomness,
     applied,
     committed,
@@ -24,16 +27,18 @@ from tests.streamlog.world import (
     values_at,
 )
 
-from fairlead.model.errors import AlreadyExists
+from fairlead.model.errors import AlreadyExists, Missing
 from fairlead.model.names import TOPIC_NAME_LENGTH_MAX, check_topic_name, slice_of
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.payloads import StartPayload
+from fairlead.streamlog.reading import slices
 from fairlead.streamlog.requests import diverged
 from fairlead.streamlog.requests.cuts import cut, diverged_incarnation, end_keep
+from fairlead.streamlog.requests.diverged import Tail
 from fairlead.streamlog.requests.ownership import take_over
 from fairlead.streamlog.requests.topics import create_topic, delete_topic
-from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.writer import ShardLog
 
@@ -54,14 +59,13 @@ def with_tail(log: ShardLog, topic: Topic, offset: int, partition: int = 0) -> N
 
 def step(log: ShardLog, name: str | None = None) -> bool:
     """One step of the copier for the first tail; False once it is done."""
-    found = diverged.tails(log.announced.state)
+    found = list(diverged.tails(log.announced.state))
     if not found:
         return False
     tail = found[0]
     state = log.announced.state
     known = state.by_incarnation(tail.incarnation)
-    end = 0 if known is None else state.partition(known.number, tail.partition).end
-    rows = diverged.read(log.announced, tail, end)
+    rows = rows_of_tail(log, tail, 0 if known is None else state.partition(known.number, tail.partition).end)
     if rows:
         owner = diverged.owner_of(tail, rows)
         free = (each for each in diverged.names(tail, "harbour") if state.by_name(each) is None)
@@ -70,6 +74,12 @@ def step(log: ShardLog, name: str | None = None) -> bool:
     else:
         committed(log, lambda d: end_keep(d, tail.topic.number, tail.partition, tail.incarnation))[0].result()
     return True
+
+
+def rows_of_tail(log: ShardLog, tail: Tail, copied_to: int = 0) -> list[Row]:
+    """What one part of a look at the log has of a tail; none at its end."""
+    part = next(diverged.read(log.announced, [tail], lambda _: copied_to), [])
+    return [row for _, rows in part for row in rows]
 
 
 def merged(log: ShardLog) -> ShardLog:
@@ -245,12 +255,69 @@ def test_a_cut_of_a_cut_copies_each_row_once() -> None:
     assert values_at(log, later.number) == {0: b"0", 1: b"one"}
 
 
+def test_two_cuts_that_keep_for_the_same_topic_are_copied_as_one_tail() -> None:
+    """The second cut of an owner is lower: what it takes comes before the tail of the first, and is not lost."""
+    log = fresh(A)
+    topic = made(log)
+    for value in b"01234":
+        produced(log, topic.number, bytes([value]))
+    for offset in (3, 1):
+        with_tail(log, topic, offset)
+    part = [
+        (tail.cut.offset, len(rows)) for tail, rows in next(diverged.read(log.announced, list(found_in(log)), to_0))
+    ]
+    assert part == [(1, 2), (3, 2)]
+    for tail, rows in next(diverged.read(log.announced, list(found_in(log)), to_0)):
+        absent = diverged.topic_of(tail, log.announced.state, "kept", A, PLACE)
+        committed(log, partial(diverged.append, made=absent, tail=tail, rows=rows))[0].result()
+    assert values_at(log, copy_of(log, topic).number) == {1: b"1", 2: b"2", 3: b"3", 4: b"4"}
+
+
+def found_in(log: ShardLog) -> Iterator[Tail]:
+    return diverged.tails(log.announced.state)
+
+
+def to_0(_: Tail) -> int:
+    """Nothing is copied yet."""
+    return 0
+
+
+def test_a_look_that_takes_longer_than_the_grace_goes_on_in_what_replaced_its_objects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All tails are read in one pass, which may take hours; merging does not wait for it."""
+    monkeypatch.setattr(diverged, "COPIED_BYTES", 1)
+    monkeypatch.setattr(slices, "COMMITS_AT_ONCE", 1)
+    clock = FakeClock()
+    log = fresh(A, clock=clock, settings=replace(SETTINGS, merge_commits_min=1))
+    topic = made(log)
+    for value in b"01234":
+        produced(log, topic.number, bytes([value]))
+    with_tail(log, topic, 0)
+    seen: list[int] = []
+    for part in diverged.read(log.announced, list(found_in(log)), to_0):
+        seen += [row.base_offset for _, rows in part for row in rows if row.base_offset not in seen]
+        while (job := log.upkeep.plan()) is not None:
+            installed(log, run_job.run(log.announced.storage, SeededRandomness(log.announced.end), job))
+        clock.pass_ms(601_000)
+        log.upkeep.sweep(log.upkeep.take_due())
+    assert seen == [0, 1, 2, 3, 4]
+
+
+def test_what_is_damaged_of_a_tail_is_said() -> None:
+    """It is missing, and no merge has replaced it."""
+    log, _ = tailed()
+    log.announced.storage.delete(log.announced.manifest.commit_name(2))
+    with pytest.raises(Missing):
+        list(diverged.read(log.announced, list(found_in(log)), to_0))
+
+
 def test_what_came_over_a_link_while_it_was_read_is_not_copied_once_more() -> None:
     """The diverged topic of another holder comes between the copier's look at the tail and its commit: a log has each
     offset once."""
     log, topic = tailed()
     (tail,) = diverged.tails(log.announced.state)
-    rows = diverged.read(log.announced, tail, 0)
+    rows = rows_of_tail(log, tail)
     while step(log):
         pass
     copy = copy_of(log, topic)
@@ -312,7 +379,7 @@ def test_a_partition_of_which_nothing_was_cut_begins_where_the_tails_epoch_did()
     keep = diverged_incarnation(topic.incarnation, log.announced.state.partition(topic.number, 0).epoch, 2**20)
     committed(log, lambda d: cut(d, topic.number, 1, 2, "takeover", 2**20, keep))
     (tail,) = diverged.tails(log.announced.state)
-    rows = diverged.read(log.announced, tail, 0)
+    rows = rows_of_tail(log, tail)
     copy = diverged.topic_of(tail, log.announced.state, "kept", A, PLACE)
     committed(log, lambda d: diverged.append(d, copy, tail, rows))
     committed(log, lambda d: diverged.finish(d, tail))
@@ -328,8 +395,8 @@ def test_a_deleted_diverged_topic_is_not_made_again() -> None:
     log, topic = tailed()
     assert step(log)
     committed(log, lambda d: delete_topic(d, copy_of(log, topic).name))[0].result()
-    tail = diverged.tails(log.announced.state)[0]
-    rows = diverged.read(log.announced, tail, 0)
+    tail = next(diverged.tails(log.announced.state))
+    rows = rows_of_tail(log, tail)
     absent = diverged.topic_of(tail, log.announced.state, "again", A, PLACE)
     assert committed(log, lambda d: diverged.append(d, absent, tail, rows))[0].result() == 5
     assert log.announced.state.by_name("again") is None
@@ -338,7 +405,7 @@ def test_a_deleted_diverged_topic_is_not_made_again() -> None:
 def test_a_name_that_is_taken_is_refused_and_another_one_fits() -> None:
     """Names are legal and differ, however long the topic's is."""
     log, topic = tailed()
-    tail = diverged.tails(log.announced.state)[0]
+    tail = next(diverged.tails(log.announced.state))
     committed(log, lambda d: create_topic(d, "ships.diverged.harbour.0"))[0].result()
     with pytest.raises(AlreadyExists):
         step(log, "ships.diverged.harbour.0")

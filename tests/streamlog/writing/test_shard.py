@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.streamlog.world import SETTINGS, FakeClock, SeededRandomness, batch_of, frame, fresh, made, produced, rows_of
 from tests.support.batches import produce
-from tests.support.waiting import WAIT_SECONDS, a_quiet_while, until
+from tests.support.waiting import WAIT_SECONDS, a_quiet_while, in_time, until
 
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.errors import Closed, Damaged, FairleadError, Fenced, StorageFull, StorageUnavailable
@@ -26,6 +26,7 @@ from fairlead.storage.memory import Fault, MemoryStorage
 from fairlead.streamlog.applying.frame import apply_frame
 from fairlead.streamlog.merging.job import MergeJob, MergeResult
 from fairlead.streamlog.merging.runners import ThreadMerger
+from fairlead.streamlog.requests.cuts import cut
 from fairlead.streamlog.requests.topics import create_topic, delete_topic, set_partitions
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.entries import put_entry
@@ -226,6 +227,27 @@ async def test_what_was_replaced_goes_whether_or_not_merging_rests(
     await shard.submit(lambda d: put_entry(d, "k", 0))
     first = log.announced.manifest.commit_name(0)
     await until(lambda: first not in storage.list("x/commit/"))
+    await shard.close()
+
+
+async def test_merging_goes_on_while_tails_are_copied(executor: ThreadPoolExecutor) -> None:
+    """That of a large topic takes hours."""
+    settings = replace(SETTINGS, merge_interval_seconds=0.01, merge_commits_min=1)
+    shard = await opened(MemoryStorage(), executor, settings=settings)
+    copies = asyncio.Event()
+
+    async def copy() -> None:
+        copies.set()
+        await asyncio.Event().wait()
+
+    shard.copy_tails = copy
+    topic = await shard.submit(lambda d: create_topic(d, "ships"))
+    await shard.submit(lambda d: produce(d, topic.number, 0, batch_of(b"1")))
+    await shard.submit(lambda d: cut(d, topic.number, 0, 0, "takeover", 9, b"k" * 16))
+    async with in_time():
+        await copies.wait()
+    await shard.submit(lambda d: put_entry(d, "k", 1))
+    await until(lambda: shard.announced.unmerged_commits == 0)
     await shard.close()
 
 

@@ -27,7 +27,7 @@ class ClusterHealth:
     stopped: list[str]
     """Logs that have stopped and streams that could not be opened, one line each."""
     upkeep: list[str]
-    """Logs whose last merge or deletion failed; it is tried again."""
+    """Logs of which the last merge, deletion or copy of what was cut off failed; it is tried again."""
     failing: Sequence[dict[str, Any]]
     """Links with an error: path, replica, code, error, command, since, seconds."""
     replicator: dict[str, Any]
@@ -53,9 +53,10 @@ def health_of(context: RestContext) -> ClusterHealth:
     stopped = [f"{name}: {shard.stopped}" for name, shard in shards if shard.stopped is not None]
     stopped += [f"{path}: {error}" for path, error in sorted(cluster.damaged.items())]
     upkeep = [
-        f"{name}: merging failed and is tried again: {shard.upkeep_error}"
+        f"{name}: {chore.name} failed and is tried again: {chore.error}"
         for name, shard in shards
-        if shard.upkeep_error is not None and shard.stopped is None
+        for chore in shard.chores
+        if chore.error is not None and shard.stopped is None
     ]
     failing = [*links.failing(), *context.kafka.failing()]
     useless = cluster.meta.stopped is not None or not any(shard.readable for _, shard in shards[1:])

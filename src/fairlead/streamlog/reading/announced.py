@@ -6,12 +6,11 @@ after `manifest` has the segment that stands for it, so whoever needs every comm
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from fairlead.model.errors import Damaged
 from fairlead.storage.interface import Storage
-from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.objects.manifest import Manifest
 from fairlead.streamlog.reading.index import Tail
 from fairlead.streamlog.reading.recent import LogBatches
@@ -96,20 +95,19 @@ class AnnouncedLog:
         waiting = (stats.size_bytes for stats in self.tail.commits if stats.commit >= merged_end)
         return sum(segment.bytes for segment in self.manifest.segments) + sum(waiting)
 
-    def locate(self, number: int, partition: int, offset: int) -> list[LogObject]:
-        """Objects that hold what follows `offset` of a partition, control rows included, in order of commits.
+    def locate(self, slices: Collection[int]) -> list[LogObject]:
+        """Objects that hold rows of these slices, control rows included, in order of commits.
 
         Any thread may ask while commits are merged: the tail is looked at before the manifest, so that a commit is in
-        one of the two. The repair that asks would skip a commit that was left out.
+        one of the two. Whoever copies rows would skip a commit that was left out.
         """
-        slice = slice_of_number(number)
         commits = list(self.tail.commits)
         manifest = self.manifest
         merged_end = manifest.merged_end
-        segments = [s.object for s in manifest.segments if s.slices[slice].rows]
+        segments = [s.object for s in manifest.segments if any(s.slices[each].rows for each in slices)]
         tail = [
             LogObject(manifest.commit_name(stats.commit), stats.commit, stats.commit + 1, segment=False)
             for stats in commits
-            if stats.commit >= merged_end and any(found == slice for found, _, _ in stats.slices)
+            if stats.commit >= merged_end and any(found in slices for found, _, _ in stats.slices)
         ]
         return segments + tail

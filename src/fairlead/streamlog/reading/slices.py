@@ -23,6 +23,7 @@ from fairlead.model.limits import FRAME_BYTES_MAX
 from fairlead.model.names import SLICES
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.numbers import masks_alike, slices_of_mask, slices_of_numbers
+from fairlead.streamlog.objects.by_partition import Offsets, packed_keys
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.dead import NOTHING_DEAD, DeadRows
 from fairlead.streamlog.reading.located import LOAD_BYTES, LocatedRows, has_control, load, open_object, together
@@ -241,14 +242,16 @@ def read_partition(
 
 
 def read_kept(
-    storage: Storage, objects: Sequence[LogObject], number: int, from_offset: int, dead: DeadRows, part_bytes: int
+    storage: Storage, objects: Sequence[LogObject], dead: DeadRows, copied: Offsets, part_bytes: int
 ) -> Iterator[Columns]:
-    """The dead batches of a topic that are kept, from the one that ends at an offset or above, in the order of the log;
-    `dead` knows cuts of one partition."""
+    """The dead batches that are kept, without those that end below where their partition is `copied`. Of objects that
+    are read together, partition by partition, as they lie in segments; each partition in the order of the log."""
     for group in _groups(storage, objects):
         columns = group.rows.columns
-        wanted = dead.kept(columns) & (columns.topic == number) & (columns.last_offset >= from_offset)
-        yield from _parts(storage, _in_order(group.rows.take(np.flatnonzero(wanted))), part_bytes)
+        keys = packed_keys(columns.topic, columns.partition)
+        wanted = np.flatnonzero(dead.kept(columns) & (columns.last_offset >= copied.of(keys)))
+        order = np.lexsort((columns.row[wanted], columns.commit[wanted], keys[wanted]))
+        yield from _parts(storage, group.rows.take(wanted[order]), part_bytes)
 
 
 def _live(found: LocatedRows, dead: DeadRows) -> LocatedRows:

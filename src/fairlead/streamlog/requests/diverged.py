@@ -1,6 +1,7 @@
 """What a cut has made dead and keeps goes into a topic of its own: the diverged topic, at its own offsets and epochs.
 
-    read      the next batches of a tail that the diverged topic lacks; blocking
+    tails     what is to be copied
+    read      the batches of some tails, in one pass over the log; blocking
     append    a request to the log of the diverged topic: makes it if need be, and adds them
     finish    a request to it: no other partition was cut
     end_keep  a request to the log that was cut, once nothing is lacking (`cuts`)
@@ -12,11 +13,15 @@ the mark of the cut is gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Final, NamedTuple
 
-from fairlead.model.errors import AlreadyExists
+from fairlead.model.errors import AlreadyExists, Missing
 from fairlead.model.names import fitting
+from fairlead.streamlog.numbers import slice_of_number
+from fairlead.streamlog.objects.by_partition import Offsets
+from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.ownership.histories import joined_since
 from fairlead.streamlog.payloads import BEGINS_HERE, History, StartPayload
@@ -25,7 +30,7 @@ from fairlead.streamlog.reading.slices import read_kept
 from fairlead.streamlog.requests.topics import put_topic
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state.shard_state import ShardState
-from fairlead.streamlog.values import Cut, PartitionState, Topic
+from fairlead.streamlog.values import Cut, PartitionKey, PartitionState, Topic
 from fairlead.streamlog.writing.draft import Draft
 
 COPIED_BYTES: Final = 4_000_000
@@ -47,34 +52,86 @@ class Tail(NamedTuple):
     """Of the diverged topic."""
 
     @property
+    def key(self) -> tuple[int, int, bytes]:
+        """What is copied as one."""
+        return self.topic.number, self.partition, self.incarnation
+
+    @property
     def epoch(self) -> int:
         """The last of the tail."""
         return self.cut.history[-1][0] if self.cut.history else 0
 
+    def has(self, row: Row) -> bool:
+        """Whether its cut makes a batch of its partition dead."""
+        return row.base_offset >= self.cut.offset and (row.commit, row.row) < (self.cut.commit, self.cut.row)
 
-def tails(state: ShardState) -> list[Tail]:
-    """What is still to be copied, in order of topic number."""
-    found: list[Tail] = []
-    for (number, partition), cuts in state.cut_items():
+
+def tails(state: ShardState) -> Iterator[Tail]:
+    """What is still to be copied. Cuts may come and go meanwhile."""
+    for number, partition in list(state.kept_partitions):
         topic = state.topic(number)
         if topic is not None:
-            found += [Tail(topic, partition, cut, cut.keep) for cut in cuts if cut.keep is not None]
-    return found
+            kept = ((cut, cut.keep) for cut in state.cuts_of(number, partition))
+            yield from (Tail(topic, partition, cut, keep) for cut, keep in kept if keep is not None)
 
 
-def read(log: AnnouncedLog, tail: Tail, from_offset: int) -> list[Row]:
-    """The tail's next batches, the first of which ends at `from_offset` or above; none at its end. Blocking.
+def partitions_kept(state: ShardState, tail: Tail) -> set[int]:
+    """The partitions of which something is still to be copied into the tail's diverged topic."""
+    number = tail.topic.number
+    partitions = range(state.partition_count(number))
+    return {each for each in partitions if any(cut.keep == tail.incarnation for cut in state.cuts_of(number, each))}
+
+
+def read(
+    log: AnnouncedLog, tails: Sequence[Tail], copied_to: Callable[[Tail], int]
+) -> Iterator[list[tuple[Tail, list[Row]]]]:
+    """The batches of all these tails of a log, about `COPIED_BYTES` at a time: topic by topic, those of each tail in
+    their order. Each object is read once, however many tails lie in it. `copied_to` says where the copy of a tail ends;
+    what ends below is left out. Blocking.
 
     Raises:
         Damaged, Missing, StorageUnavailable
     """
-    number, partition = tail.topic.number, tail.partition
-    kept = (number, partition, tail.cut.offset, tail.cut.commit, tail.cut.row)
-    dead = DeadRows(log.state.dead_in(number, partition), [kept])
-    objects = [item for item in log.locate(number, partition, from_offset) if item.first <= tail.cut.commit]
-    for columns in read_kept(log.storage, objects, number, from_offset, dead, COPIED_BYTES):
-        return [row._replace(batch=bytes(row.batch)) for row in columns.rows()]
-    return []
+    wanted = _Wanted(log.state, tails, copied_to)
+    at = 0
+    while True:
+        objects = [each for each in log.locate(wanted.slices) if at < each.end and each.first < wanted.end]
+        try:
+            for columns in read_kept(log.storage, objects, wanted.dead, wanted.copied, COPIED_BYTES):
+                at = columns.first
+                yield wanted.by_tail(columns)
+            return
+        except Missing as error:
+            if log.needs(error.name):
+                raise
+            # It was merged, and deleted after the grace: what stands for it now has the same rows.
+
+
+class _Wanted:
+    """Which batches of a log some tails are."""
+
+    def __init__(self, state: ShardState, tails: Sequence[Tail], copied_to: Callable[[Tail], int]) -> None:
+        self._tails: dict[PartitionKey, list[Tail]] = {}
+        for tail in tails:
+            self._tails.setdefault((tail.topic.number, tail.partition), []).append(tail)
+        cuts = [cut for key in self._tails for cut in state.dead_in(*key)]
+        kept = [(*tail.key[:2], tail.cut.offset, tail.cut.commit, tail.cut.row) for tail in tails]
+        self.dead = DeadRows(cuts, kept)
+        self.copied = Offsets({key: min(map(copied_to, found)) for key, found in self._tails.items()}, 0)
+        self.slices = {slice_of_number(number) for number, _ in self._tails}
+        self.end = max((tail.cut.commit + 1 for tail in tails), default=0)
+        """End of the commits in which they lie."""
+
+    def by_tail(self, columns: Columns) -> list[tuple[Tail, list[Row]]]:
+        """Batches that are kept, those that follow one another in a tail together."""
+        return [
+            (tail, [row._replace(batch=bytes(row.batch)) for row in rows])
+            for tail, rows in groupby(columns.rows(), self._tail_of)
+        ]
+
+    def _tail_of(self, row: Row) -> Tail:
+        """That of the first cut that made it dead."""
+        return next(tail for tail in self._tails[row.topic, row.partition] if tail.has(row))
 
 
 def topic_of(tail: Tail, state: ShardState, name: str, owner: bytes, owner_at: str) -> Topic:

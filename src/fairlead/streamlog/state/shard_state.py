@@ -65,6 +65,8 @@ class ShardState:
         self._deleted_to: dict[PartitionKey, int] = {}
         """Of the partitions whose owner ever deleted records; few have one, so it is in no array."""
         self._cuts: dict[PartitionKey, tuple[Cut, ...]] = {}
+        self._kept: set[PartitionKey] = set()
+        """Of these, the partitions of which cuts keep something: mostly none."""
         self.cut_count = 0
         """Grows with each cut; whoever remembers which rows are dead sees by it that there are more."""
         self.cuts_end = 0
@@ -189,9 +191,14 @@ class ShardState:
         cuts = [(key, cut) for key, found in list(self._cuts.items()) for cut in found]
         return [(*key, cut.offset, cut.commit, cut.row) for key, cut in cuts if cut.commit >= commit]
 
+    @property
+    def kept_partitions(self) -> Collection[PartitionKey]:
+        """The partitions of which cuts keep what is dead until it was copied."""
+        return self._kept
+
     def kept_from(self) -> list[DeadFrom]:
-        """The cuts whose dead rows are kept until they were copied."""
-        cuts = [(key, cut) for key, found in self._cuts.items() for cut in found]
+        """The cuts that keep something."""
+        cuts = [(key, cut) for key in self._kept for cut in self.cuts_of(*key)]
         return [(*key, cut.offset, cut.commit, cut.row) for key, cut in cuts if cut.keep is not None]
 
     def producer(self, number: int, partition: int, producer_id: int) -> ProducerState | None:
@@ -361,7 +368,7 @@ class ShardState:
         for partition in partitions:
             self._gaps.pop((number, partition), None)
             self._deleted_to.pop((number, partition), None)
-            self._cuts.pop((number, partition), None)
+            self._put_cuts(number, partition, ())
         self.cursor_table.forget(number, len(partitions))
 
     def _use_number(self, number: int) -> None:
@@ -403,21 +410,27 @@ class ShardState:
         self._gaps[number, partition] = (*self._gaps.get((number, partition), ()), gap)
 
     def put_cut(self, number: int, partition: int, cut: Cut) -> None:
-        self._cuts[number, partition] = (*self._cuts.get((number, partition), ()), cut)
-        self.cut_count += 1
-        self.cuts_end = max(self.cuts_end, cut.commit + 1)
+        self.load_cut(number, partition, cut)
         gaps = gaps_below(self._gaps.pop((number, partition), ()), cut.offset)
         if gaps:
             self._gaps[number, partition] = gaps
 
     def load_cut(self, number: int, partition: int, cut: Cut) -> None:
         """Take in a cut of a checkpoint, whose tables are as the cut has left them."""
-        self._cuts[number, partition] = (*self._cuts.get((number, partition), ()), cut)
+        self._put_cuts(number, partition, (*self.cuts_of(number, partition), cut))
         self.cut_count += 1
         self.cuts_end = max(self.cuts_end, cut.commit + 1)
 
     def put_copied(self, number: int, partition: int, keep: bytes) -> None:
-        self._cuts[number, partition] = copied(self._cuts.get((number, partition), ()), keep)
+        self._put_cuts(number, partition, copied(self.cuts_of(number, partition), keep))
+
+    def _put_cuts(self, number: int, partition: int, cuts: tuple[Cut, ...]) -> None:
+        key = number, partition
+        if cuts:
+            self._cuts[key] = cuts
+        else:
+            self._cuts.pop(key, None)
+        (self._kept.add if any(cut.keep is not None for cut in cuts) else self._kept.discard)(key)
 
     def forget_producers(self, number: int, partition: int, ids: Collection[int] | None) -> None:
         if ids is None:

@@ -14,12 +14,13 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from fairlead.model.clock import Clock, Randomness
-from fairlead.model.errors import Closed, Damaged, FairleadError, Fenced, another
+from fairlead.model.errors import Closed, FairleadError, another
 from fairlead.model.settings import Settings
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.merging.runners import Merger, merger_of
 from fairlead.streamlog.reading.recent import RecentBatches
 from fairlead.streamlog.values import NOBODY, Opener
+from fairlead.streamlog.writing.chores import Chore
 from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.gathering import Gathering
 from fairlead.streamlog.writing.news import News
@@ -83,16 +84,21 @@ class Shard:
         self._health.on_stop = self._stopped_elsewhere
         self._evaluating = asyncio.Lock()
         """Held while requests are evaluated on a thread: nothing else changes the state then."""
-        self.upkeep_failures = 0
-        """Merges and deletions that failed and are tried again; for metrics."""
-        self.upkeep_error: Exception | None = None
-        """The newest of these failures, until all goes well again."""
         self.copy_tails: Callable[[], Awaitable[None]] | None = None
         """Copies what cuts keep into other topics; whoever knows all shards of the stream sets it."""
         self.on_news: Callable[[Sequence[News]], None] | None = None
         """Told what a commit has changed that the server's log tells, once it is announced."""
         self._merger = merger
-        self._upkeep = None if merger is None else self._loop.create_task(self._keep_up(merger))
+        self._turns = UpkeepTurns(log.upkeep, executor, self._evaluating, self._watches)
+        self.merging = self._chore("merging", self._keep_up)
+        """Merging and deleting."""
+        self.copying = self._chore("copying what was cut off", self._copy_kept)
+        if merger is not None:
+            self.merging.begin()
+            self.copying.begin()
+
+    def _chore(self, name: str, work: Callable[[], Awaitable[None]]) -> Chore:
+        return Chore(name, work, self._log.settings.merge_interval_seconds, self._health, self._stop)
 
     @classmethod
     async def open(
@@ -354,28 +360,23 @@ class Shard:
 
     # Upkeep
 
-    async def _keep_up(self, merger: Merger) -> None:
-        """Merge and delete every few seconds, until the shard closes or stops."""
-        turns = UpkeepTurns(self._log.upkeep, self._executor, self._evaluating, self._watches)
-        while self.stopped is None:
-            await asyncio.sleep(self._log.settings.merge_interval_seconds)
-            try:
-                if self._log.clock_is_news:
-                    await self.submit(self._log.note_clock)
-                await self._expire_topics()
-                # Sweep between jobs too: under load one follows the other, and a job may lack the room it needs.
-                await turns.sweep()
-                while self.stopped is None and await turns.merge(merger):
-                    await turns.sweep()
-                if self.copy_tails is not None and self.state.kept_from():
-                    await self.copy_tails()
-                self.upkeep_error = None
-            except (Fenced, Damaged) as error:
-                self._stop(error)
-            except Exception as error:
-                # Merging only rearranges what is durable: a failure is shown, and the job is planned again later.
-                self.upkeep_failures += 1
-                self.upkeep_error = error
+    @property
+    def chores(self) -> tuple[Chore, Chore]:
+        """What is done beside the requests."""
+        return self.merging, self.copying
+
+    async def _keep_up(self) -> None:
+        if self._log.clock_is_news:
+            await self.submit(self._log.note_clock)
+        await self._expire_topics()
+        # Sweep between jobs too: under load one follows the other, and a job may lack the room it needs.
+        await self._turns.sweep()
+        while self.stopped is None and self._merger is not None and await self._turns.merge(self._merger):
+            await self._turns.sweep()
+
+    async def _copy_kept(self) -> None:
+        if self.copy_tails is not None and self.state.kept_partitions:
+            await self.copy_tails()
 
     async def _expire_topics(self) -> None:
         expiry = self._log.upkeep.begin_topic_expiry()
@@ -390,9 +391,8 @@ class Shard:
         """Finish what is queued, then stop; with `checkpoint`, leave one if a start would be slow without it."""
         self._closed = True
         self._watches.wake_all()
-        if self._upkeep is not None:
-            self._upkeep.cancel()
-            await asyncio.wait([self._upkeep])
+        for chore in self.chores:
+            await chore.close()
         if self._merger is not None:
             await self._merger.close()
             self._merger = None
@@ -408,7 +408,7 @@ class Shard:
             await self._loop.run_in_executor(self._executor, self._log.upkeep.checkpoint)
         except FairleadError as error:
             # Only a shortcut for the next start is lost.
-            self.upkeep_error = error
+            self.merging.error = error
 
 
 def _resolve(future: asyncio.Future[Any], value: Any, error: Exception | None) -> None:

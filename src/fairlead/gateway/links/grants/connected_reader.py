@@ -17,6 +17,7 @@ from fairlead.cluster.topic_filter import LinkTopics
 from fairlead.gateway.links.grants.outbox import Outbox
 from fairlead.gateway.links.passing import passing_numbers
 from fairlead.model.errors import InvalidValue
+from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.wire.control import (
     Announce,
@@ -187,7 +188,7 @@ class ConnectedReader:
             return
         end = shard.announced.end
         cuts = shard.state.dead_in(asked.number, asked.partition)
-        objects = await asyncio.to_thread(shard.announced.locate, asked.number, asked.partition, asked.offset)
+        objects = await asyncio.to_thread(shard.announced.locate, {slice_of_number(asked.number)})
         self._put(
             Located(
                 asked.source,
