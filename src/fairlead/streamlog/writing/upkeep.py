@@ -88,7 +88,7 @@ class Upkeep:
         self._producers_next_ms = 0
         """From this cut-off on producers are looked at again."""
         self._shortest_ms = 0
-        self._exempt = _exempt(log.state)
+        self._exempt = _exempt(_compacted(log.state), log.state.kept_from())
         self._exempt_less_at_ms = guard.now_ms() - 1
         """What the last writer had not looked at yet, nobody knows: it is looked at again."""
         self._due: deque[_Due] = deque()
@@ -157,9 +157,10 @@ class Upkeep:
         log = self._log
         state = log.state
         deleted = {t.number: t.deleted_at_ms for t in state.tombstones.values()} | state.yielded
-        now_ms, cut_off_ms, compact = self._guard.now_ms(), self._guard.cut_off_ms(self._ttl_ms), _compacted(state)
+        now_ms, cut_off_ms = self._guard.now_ms(), self._guard.cut_off_ms(self._ttl_ms)
+        compact, kept = _compacted(state), state.kept_from()
         if cut_off_ms is not None:
-            exempt = _exempt(state)
+            exempt = _exempt(compact, kept)
             if any(isinstance(each, tuple) or state.topic(each) is not None for each in self._exempt - exempt):
                 self._exempt_less_at_ms = now_ms - 1  # a segment that is made now has this in `cleaned_at`
             self._exempt = exempt
@@ -173,7 +174,7 @@ class Upkeep:
             deleted=deleted,
             compact=compact,
             exempt_less_at=self._exempt_less_at_ms,
-            kept=tuple(state.kept_from()),
+            kept=tuple(kept),
             half_dead=self.topics.dead.segments,
             urgent=self._reserve.is_reached,
             room_bytes=self._reserve.room_for_merging_bytes(),
@@ -330,9 +331,9 @@ def _compacted(state: ShardState) -> frozenset[int]:
     return frozenset(number for number, life in state.topic_table.lives.items() if not life.expires)
 
 
-def _exempt(state: ShardState) -> frozenset[int | DeadFrom]:
+def _exempt(compacted: Iterable[int], kept: Iterable[DeadFrom]) -> frozenset[int | DeadFrom]:
     """Those topics, and the cuts whose dead batches are kept."""
-    return _compacted(state) | frozenset(state.kept_from())
+    return frozenset((*compacted, *kept))
 
 
 def _may_expire(log: AnnouncedLog, job: MergeJob) -> bool:
