@@ -85,6 +85,12 @@ async def test_a_setting_is_set_and_reset() -> None:
     [
         (("retention.ms", 0, "soon"), "Not a number of type LONG"),
         (("retention.ms", 0, "-2"), "at least -1"),
+        (("retention.ms", 0, "1_000"), "Not a number of type LONG"),
+        (("retention.ms", 0, "\u0661\u0662"), "Not a number of type LONG"),
+        (("retention.ms", 0, "9" * 5000), "Not a number of type LONG"),
+        (("min.cleanable.dirty.ratio", 0, "0_1"), "Not a number of type DOUBLE"),
+        (("min.cleanable.dirty.ratio", 0, "nan"), "Not a number of type DOUBLE"),
+        (("message.timestamp.type", 0, "\u00a0LogAppendTime"), "must be one of"),
         (("max.message.bytes", 0, "2147483648"), "Not a number of type INT"),
         (("min.cleanable.dirty.ratio", 0, "1.5"), "no more than 1"),
         (("preallocate", 0, "yes"), "true or false"),
@@ -118,6 +124,24 @@ async def test_what_kafka_does_not_know_is_refused_by_name(
         assert change[0] in answer.error_message
         assert why in answer.error_message
         assert await value(asker, "message.timestamp.type") == ("CreateTime", 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "kept"),
+    [
+        ("message.timestamp.type", " LogAppendTime\t\n", "LogAppendTime"),
+        ("segment.ms", " +1000 ", "+1000"),
+        ("min.cleanable.dirty.ratio", " 2.5e-1", "2.5e-1"),
+        ("cleanup.policy", " compact , delete ", "compact , delete"),
+        ("preallocate", "True ", "True"),
+    ],
+)
+async def test_a_value_is_kept_without_spaces_around_it(name: str, given: str, kept: str) -> None:
+    """As Kafka reads it: what is shown is what holds."""
+    async with asking() as asker:
+        assert (await alter(asker, (name, 0, given))).error_code is ErrorCode.none
+        assert await value(asker, name) == (kept, 1)
+        assert asker.listener.find("a").topic.configs == {name: kept}
 
 
 async def test_a_lag_above_the_largest_lag_is_refused() -> None:

@@ -28,6 +28,7 @@ from fairlead.protocol.records import Record
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.payloads import StartPayload
 from fairlead.streamlog.requests.cuts import cut
+from fairlead.streamlog.requests.deletion import delete_records
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.writing.writer import ShardLog
 
@@ -193,6 +194,20 @@ def test_times_and_the_newest_record_are_found_by_offset_too(where: str) -> None
     log = placed(log, where)
     assert log.reader.offset_of_newest(number, 0) == (1, 300)
     assert [log.reader.time_at(number, 0, offset) for offset in range(6)] == [100, 300, 200, 300, 50, None]
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_the_newest_record_is_one_that_was_not_deleted(where: str) -> None:
+    """Those before it in its batch may be, and one of them may be what the batch says of itself."""
+    log = fresh(A)
+    number = made(log, partitions=3).number
+    for partition, batches in enumerate((((100, 50, 20),), ((100, 50), (70, 80)), ((100, 50), (50, 10)))):
+        for times in batches:
+            batch = build_batch([Record(at, time, None, b"a") for at, time in enumerate(times)])
+            committed(log, lambda d, b=batch, p=partition: produce(d, number, p, b))  # type: ignore[misc]
+        committed(log, lambda d, p=partition: delete_records(d, number, p, 1))  # type: ignore[misc]
+    log = placed(log, where)
+    assert [log.reader.offset_of_newest(number, partition) for partition in range(3)] == [(1, 50), (3, 80), (1, 50)]
 
 
 @pytest.mark.parametrize("where", WHERE)

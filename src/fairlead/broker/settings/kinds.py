@@ -16,6 +16,10 @@ from fairlead.streamlog.topic_policy import items_of
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 NO_EFFECT: Final = "Kept and shown, without effect here."
+_AROUND: Final = "".join(map(chr, range(0x21)))
+"""What Java's `String.trim` takes away."""
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,100}")
+_REAL: Final = re.compile(r"[+-]?([0-9]{1,100}\.?[0-9]{0,100}|\.[0-9]{1,100})([eE][+-]?[0-9]{1,3})?")
 _REPLICAS: Final = re.compile(r"\*|([0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)?")
 
 
@@ -47,21 +51,23 @@ class Setting:
     replicas: bool = False
     """A list of replicas, each PARTITION:BROKER, or `*`."""
 
-    def check(self, name: str, value: str) -> None:
-        """
+    def check(self, name: str, value: str) -> str:
+        """The value as it holds: without what stands around it, as Kafka reads it.
+
         Raises:
             Refused: INVALID_CONFIG, the value is none of this kind.
         """
-        why = _CHECKS[self.type](self, value.strip())
+        trimmed = value.strip(_AROUND)
+        why = _CHECKS[self.type](self, trimmed)
         if why is not None:
             raise RefusedRequest(ErrorCode.invalid_config, f"Invalid value {value} for configuration {name}: {why}")
+        return trimmed
 
     def _number(self, text: str) -> str | None:
         largest = _LARGEST.get(self.type)
-        try:
-            value = float(text) if largest is None else int(text)
-        except ValueError:
+        if not (_REAL if largest is None else _WHOLE).fullmatch(text):
             return f"Not a number of type {self.type.name}"
+        value = float(text) if largest is None else int(text)
         if largest is not None and not -largest - 1 <= value <= largest:
             return f"Not a number of type {self.type.name}"
         if self.least is not None and not value >= self.least:

@@ -121,7 +121,7 @@ def _retention_ms(stream: Stream, configs: Mapping[str, str]) -> int:
 
 
 def check(name: str, value: str | None) -> str:
-    """The value, once it proves to be one of that setting.
+    """The value as it is kept, once it proves to be one of that setting.
 
     Raises:
         Refused: INVALID_CONFIG, the setting is unknown or its value is none.
@@ -131,7 +131,7 @@ def check(name: str, value: str | None) -> str:
         raise RefusedRequest(ErrorCode.invalid_config, f"Unknown topic config name: {name}")
     if value is None:
         raise RefusedRequest(ErrorCode.invalid_config, f"Null value not supported for topic configs: {name}")
-    setting.check(name, value)
+    value = setting.check(name, value)
     if len(value) > NAME_LENGTH_MAX:
         raise RefusedRequest(ErrorCode.invalid_config, f"{name}: a value has at most {NAME_LENGTH_MAX} characters")
     return value

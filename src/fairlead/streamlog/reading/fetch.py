@@ -13,11 +13,13 @@ import itertools
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from fairlead.model.errors import CorruptBatch, Damaged, OffsetOutOfRange, another
-from fairlead.protocol.batch import check_stored, empty_batch, read_header
+from fairlead.protocol.batch import CheckedBatch, check_stored, empty_batch, read_header
 from fairlead.protocol.lookup import Room, first_record
+from fairlead.protocol.record_checks import heads
 from fairlead.streamlog.objects.columns import Columns
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.health import Health
@@ -333,11 +335,38 @@ class LogReader:
     def offset_of_newest(self, number: int, partition: int) -> tuple[int, int] | None:
         """(offset, timestamp) of the first record with the largest timestamp. Blocking; see `offset_for_time`."""
         start = self._state(number, partition).log_start
+        newest = self._newest(number, partition, start)
+        if newest is None:
+            return None
+        found = self._first((newest,), start, newest.max_timestamp)
+        if found is not None or newest.base_offset >= start:
+            return found
+        # The record that is its newest was deleted: another one is, there or in a batch behind it.
+        behind = self._newest(number, partition, newest.last_offset + 1)
+        there = self._newest_in(newest, start)
+        if behind is None or (there is not None and there[1] >= behind.max_timestamp):
+            return there
+        return self._first((behind,), start, behind.max_timestamp)
+
+    def _newest(self, number: int, partition: int, offset: int) -> BatchPlace | None:
+        """The first batch from an offset on that says that it has the newest record."""
         self._health.check_readable()
         with self._health.stopped_by_failed_reads():
-            found = self._places.newest(number, partition, start)
-            newest = max(found, key=lambda piece: piece.max_timestamp, default=None)
-        return None if newest is None else self._first((newest,), start, newest.max_timestamp)
+            found = self._places.newest(number, partition, offset)
+            return max(found, key=lambda piece: piece.max_timestamp, default=None)
+
+    def _newest_in(self, piece: BatchPlace, start: int) -> tuple[int, int] | None:
+        """(offset, timestamp) of the first record of a batch from `start` on with their largest timestamp."""
+        with self._health.stopped_by_failed_reads():
+            (batch,) = self._read([piece])
+        records = heads(CheckedBatch(read_header(batch), batch), self._lookup_bytes_max, _rest)
+        places = (
+            (piece.base_offset + head.offset, head.timestamp) for head in itertools.islice(records, LOOKUP_RECORDS)
+        )
+        try:
+            return max((place for place in places if place[0] >= start), key=itemgetter(1), default=None)
+        except CorruptBatch:
+            return start, piece.max_timestamp
 
     def time_at(self, number: int, partition: int, offset: int) -> int | None:
         """Timestamp of the record at an offset, or of the next one behind a gap; None at the end. Blocking; see
