@@ -204,7 +204,7 @@ def check_produced(batch: bytes | memoryview) -> CheckedBatch:
     damage = _fault_of_form(header, len(batch)) or _fault_of_crc(header, batch)
     if damage is not None:
         raise _corrupt(batch, damage)
-    why = _fault_of_codec(header) or _fault_of_producer(header)
+    why = _fault_of_producer(header)
     if why is not None:
         raise InvalidBatch(_said(batch, why))
     return CheckedBatch(header, batch)
@@ -261,14 +261,17 @@ def _fault_of_form(header: BatchHeader, size_bytes: int) -> str | None:
 
 
 def _fault_of_producer(header: BatchHeader) -> str | None:
+    if header.attributes & CODEC_MASK >= len(_records.CODECS):
+        return _fault_of_codec(header)
     if header.record_count < 1 or header.record_count != header.last_offset_delta + 1:
         return _count_and_offsets(header)
     if header.attributes & (TRANSACTIONAL | CONTROL):
         return "transactional and control batches are not served"
-    if header.producer_id < NO_PRODUCER:
-        return f"no producer has the id {header.producer_id}"
-    if header.producer_id != NO_PRODUCER and header.base_sequence < 0:
-        return f"producer {header.producer_id} has no sequence {header.base_sequence}"
+    producer_id = header.producer_id
+    if producer_id < NO_PRODUCER:
+        return f"no producer has the id {producer_id}"
+    if producer_id != NO_PRODUCER and header.base_sequence < 0:
+        return f"producer {producer_id} has no sequence {header.base_sequence}"
     room = _records.DECOMPRESSED_BYTES_MAX if header.codec else header.size_bytes - HEADER_BYTES
     if header.record_count * _records.RECORD_BYTES_MIN > room:
         return f"{header.record_count} records do not fit into it"

@@ -186,12 +186,13 @@ class Reading:
             part.answer = FetchPartitionResponse(asked.partition, part.topic.error)
             self._failed = True
             return
-        cut_count = found.shard.state.cut_count
-        if part.size_bytes and part.cut_count != cut_count:
-            self.give_back(part)  # what follows now may follow on other records
+        cut_count, offset, limit = found.shard.state.cut_count, asked.offset, asked.max_bytes
+        if part.size_bytes:
+            if part.cut_count != cut_count:
+                self.give_back(part)  # what follows now may follow on other records
+            offset, limit = part.next_offset, limit - part.size_bytes
         part.cut_count = cut_count
-        offset = part.next_offset if part.size_bytes else asked.offset
-        limit = max(0, min(asked.max_bytes - part.size_bytes, self._room_bytes))
+        limit = max(0, min(limit, self._room_bytes))
         first = not self.size_bytes
         try:
             found.shard.check_open()
@@ -238,10 +239,14 @@ class Reading:
             part.answer = FetchPartitionResponse(partition, self._code(part, result), *bounds)
             self._failed = True
             return
-        end, start, stable = result.high_watermark, result.log_start, result.stable_end
-        self._left_out |= not result.batches and part.next_offset < (stable if self._committed else end)
-        size_bytes = sum(map(len, result.batches))
-        batches, aborted = _behind(part, result) if part.size_bytes else (result.batches, result.aborted)
+        batches: Sequence[Bytes]
+        aborted: Sequence[tuple[int, int, int]]
+        batches, end, start, stable, aborted = result
+        size_bytes = sum(map(len, batches))
+        if not size_bytes:
+            self._left_out |= part.next_offset < (stable if self._committed else end)
+        if part.size_bytes:
+            batches, aborted = _behind(part, result)
         part.committed = self._committed
         part.answer = FetchPartitionResponse(partition, ErrorCode.none, end, start, batches, stable, aborted)
         part.size_bytes += size_bytes

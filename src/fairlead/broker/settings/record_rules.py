@@ -41,6 +41,7 @@ class RecordRules(NamedTuple):
 
 
 ANY_RECORD: Final = RecordRules(False, None, None)
+"""Of a batch that is opened for the largest time of its records."""
 _TIME_MAX: Final = 2**63 - 1
 
 
@@ -61,12 +62,6 @@ def rules_of(stream: Stream, configs: Mapping[str, str]) -> RecordRules | None:
     timed = timestamp_type(stream, configs) == CREATE_TIME
     before_ms, after_ms = (number(configs, name) if timed else None for name in (TIMESTAMP_BEFORE, TIMESTAMP_AFTER))
     return RecordRules(keyed, before_ms, after_ms) if keyed or before_ms is not None or after_ms is not None else None
-
-
-def demands_on(batch: CheckedBatch, rules: RecordRules | None) -> RecordRules | None:
-    """What it is opened for in a topic of these rules and CreateTime; None: it need not be opened."""
-    header = batch.header
-    return rules or (ANY_RECORD if header.max_timestamp < header.base_timestamp else None)
 
 
 def plain_bytes_max(message_bytes_max: int) -> int:

@@ -26,9 +26,9 @@ from fairlead.broker.forwarding.passing_on import Batch
 from fairlead.broker.forwarding.putting_aside import AsideBatch, Route, shard_of
 from fairlead.broker.pacing import Pace, Rests
 from fairlead.broker.settings.record_rules import (
+    ANY_RECORD,
     RecordRules,
     RecordsRefused,
-    demands_on,
     looked_through,
     looked_through_at_once,
     plain_bytes_max,
@@ -243,7 +243,9 @@ def _take(
             unread = None
             if not elsewhere:
                 _check_size(batch.data, bytes_max)
-                unread = rules if stamped else demands_on(batch, rules)
+                unread, header = rules, batch.header
+                if header.max_timestamp < header.base_timestamp and unread is None and not stamped:
+                    unread = ANY_RECORD
             if unread is not None:
                 looked = looked_through_at_once(unread, batch, *_looking(ctx, found, asked.partition))
                 batch, unread = (batch, unread) if looked is None else (looked, None)
