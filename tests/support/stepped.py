@@ -39,11 +39,19 @@ class SteppedLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._waits = _Waits()
         self._unheard: list[BaseException] = []
+        self._under_way: set[asyncio.Task[Any]] = set()
+        """Its own: `asyncio.all_tasks` goes through those of all loops that this process ever had."""
         super().__init__(self._waits)
         self.set_exception_handler(self._note)
 
     def time(self) -> float:
         return self._waits.now
+
+    def create_task(self, coro: Coroutine[Any, Any, T], **options: Any) -> asyncio.Task[T]:  # type: ignore[override]
+        task: asyncio.Task[T] = super().create_task(coro, **options)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return task
 
     def run_in_executor(self, executor: object, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         """Call it now."""
@@ -61,12 +69,12 @@ class SteppedLoop(asyncio.SelectorEventLoop):
             Stalled: it has none; or what the work raises. All that it has begun is ended then.
         """
         self._waits.until = self.time() + SECONDS_MAX
-        before = asyncio.all_tasks(self)
+        before = {*self._under_way}
         task = self.create_task(work)
         try:
             return self.run_until_complete(task)
         except BaseException:
-            self.end(asyncio.all_tasks(self) - before)
+            self.end(self._under_way - before)
             raise
 
     def end(self, tasks: Collection[asyncio.Task[Any]]) -> None:
@@ -81,7 +89,7 @@ class SteppedLoop(asyncio.SelectorEventLoop):
 
     def close(self) -> None:
         if not self.is_closed():
-            self.end(asyncio.all_tasks(self))
+            self.end({*self._under_way})
         super().close()
 
     def _note(self, _loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
