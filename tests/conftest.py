@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 from collections.abc import Iterator
 
@@ -20,12 +19,3 @@ def _logs_go_nowhere_closed() -> Iterator[None]:
     """Whoever configured the logs leaves them pointing at the test's own standard error, which is closed after it."""
     yield
     structlog.reset_defaults()
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _what_stays_is_looked_at_once() -> Iterator[None]:
-    """A process that has run thousands of tests holds a million objects that stay, and the collector would go through
-    all of them again and again: tests that make many objects took four times as long."""
-    yield
-    gc.collect()
-    gc.freeze()
