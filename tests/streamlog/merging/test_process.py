@@ -104,6 +104,8 @@ async def test_a_cancelled_job_leaves_no_answer_for_the_next(storage: LocalStora
     merger = MergerProcess(storage.root)
     try:
         await merger.run(job(storage))
+        assert merger.pid is not None
+        os.kill(merger.pid, signal.SIGSTOP)  # so that it does not answer before it is cancelled
         waiting = asyncio.create_task(merger.run(job(storage, 1)))
         await until(merger._turn.locked)  # noqa: SLF001 - from then on it has the job
         waiting.cancel()
