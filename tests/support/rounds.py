@@ -19,4 +19,4 @@ def rounds(usually: int) -> int:
 
 def seed(usually: int | None = None) -> int:
     """Without a usual one another each time."""
-    return int(_SEED or random.randrange(2**31) if usually is None else _SEED or usually)
+    return int(_SEED or (random.randrange(2**31) if usually is None else usually))

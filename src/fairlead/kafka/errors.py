@@ -119,3 +119,9 @@ def check(number: int, what: str, message: str | None = None) -> None:
     """Raises: the error for the code, unless it is none."""
     if number != NONE:
         raise error_of(number, what, message)
+
+
+def check_leader(number: int, what: str, message: str | None = None) -> None:
+    """The same of a leader's answer."""
+    if number != NONE:
+        raise leader_error(number, what, message)

@@ -49,11 +49,13 @@ def backlog_of(files: Storage, objects: Sequence[LogObject], chooser: Chooser, m
     first, end = chooser.choice.first, chooser.choice.end
     commits: list[int] = []
     records: list[int] = []
+    counted = 0
     for run in _runs(objects):
         found, counts = _records_of(files, [each.name for each in run], chooser)
         commits += found
         records += counts
-        if sum(records) > max_records and commits[-1] > first:
+        counted += sum(counts)
+        if counted > max_records and commits[-1] > first:
             break
     return Backlog(first, end, commits, records)
 

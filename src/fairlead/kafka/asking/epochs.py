@@ -6,7 +6,7 @@ from fairlead.kafka.asking.metadata import Metadata
 from fairlead.kafka.asking.retrying import again
 from fairlead.kafka.connecting.brokers import Brokers
 from fairlead.kafka.connecting.versions import OFFSET_FOR_LEADER_EPOCH
-from fairlead.kafka.errors import NONE, leader_error
+from fairlead.kafka.errors import check_leader
 from fairlead.kafka.values import TopicPartition
 from fairlead.model.errors import TryAgain
 
@@ -34,7 +34,6 @@ class Epochs:
         for topic in answer.topics:
             for each in topic.partitions:
                 if (topic.topic, each.partition) == place:
-                    if each.error_code != NONE:
-                        raise leader_error(each.error_code, str(place))
+                    check_leader(each.error_code, str(place))
                     return each.leader_epoch, each.end_offset
         raise TryAgain(f"{connection.who} says nothing of {place}")

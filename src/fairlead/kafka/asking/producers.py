@@ -10,7 +10,7 @@ from fairlead.kafka.asking.metadata import Metadata
 from fairlead.kafka.asking.retrying import again
 from fairlead.kafka.connecting.brokers import Brokers
 from fairlead.kafka.connecting.versions import DESCRIBE_PRODUCERS
-from fairlead.kafka.errors import NONE, leader_error
+from fairlead.kafka.errors import check_leader
 from fairlead.kafka.values import TopicPartition
 from fairlead.model.errors import TryAgain
 
@@ -51,8 +51,7 @@ class Producers:
         for topic in answer.topics:
             for each in topic.partitions:
                 place = TopicPartition(topic.name, each.partition_index)
-                if each.error_code != NONE:
-                    raise leader_error(each.error_code, str(place), each.error_message)
+                check_leader(each.error_code, str(place), each.error_message)
                 answered.add(place)
                 for producer in each.active_producers:
                     if producer.producer_id == producer_id:
