@@ -400,10 +400,14 @@ class Mirror:
 
     async def _move_groups_once_more(self) -> None:
         """For those whose records came last; a source that is away now does not hold up the end."""
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(_LAST_MOVE_SECONDS):
                 for source in self._sources:
                     await self._move_groups_of(source)
+        except TimeoutError:
+            self._say(
+                f"consumer groups: not all could be moved in {_LAST_MOVE_SECONDS:g} s; they are with the next start"
+            )
 
     def _tell(self, line: str) -> None:
         """Say what goes on as it is and would be said again and again, once."""
@@ -434,6 +438,7 @@ class Mirror:
             await source.done()
             for what, follow in self._followers(source).items():
                 await self._followed(source, follow, what)
+            await self._move_groups_of(source)
         self.stop()
 
     # ------------------------------------------------------------ the end

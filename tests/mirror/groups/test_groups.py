@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 import pytest
@@ -145,6 +145,30 @@ async def test_markers_of_transactions_at_the_destination_are_stepped_over(world
         place = at(world.b, f"at-{offset}")
         unread = [value for value in world.b.values("t")[place:] if value and len(value) < 4]
         assert unread == numbers(read, 60)
+
+
+async def test_a_mirror_that_ends_by_itself_moves_groups_for_as_long_as_that_takes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is told to stop does not, and says so."""
+
+    async def commit_slowly(self: FakeCluster, group: str, commits: Mapping[Place, Commit]) -> None:
+        await asyncio.sleep(0.01)
+        await self.commit(group, {place: (commit.offset, -1) for place, commit in commits.items()})
+
+    monkeypatch.setattr("fairlead.mirror.mirror._LAST_MOVE_SECONDS", 0.0)
+    monkeypatch.setattr(FakeCluster, "commit_for", commit_slowly)
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 3))
+    commit(world.a, "g1", 2)
+    await world.once()
+    assert at(world.b, "g1") == 2
+    told = "consumer groups: not all could be moved in 0 s; they are with the next start"
+    assert told not in world.said
+    async with world.running():
+        await until(lambda: any("nothing behind" in line for line in world.said))
+        commit(world.a, "g1", 3)
+    assert told in world.said
 
 
 async def test_what_is_gone_at_the_source_is_not_counted(world: World) -> None:
