@@ -1,9 +1,10 @@
 """Topics of one Apache Kafka are mirrored to another: `fairlead mirror` with its defaults beside MirrorMaker 2, tuned.
 
 1 KB records over 100 topics, in batches of some 1 MB (as they come, or with lz4), and in batches of 16 KB, which are
-those of Java's producers by default. MirrorMaker 2 has the benefit of the doubt as in `backlog`: only the time from the
-first record at the destination to the last counts. The small point is between two Kafkas as well. `local` is the mirror
-with `--engine local`: one process instead of Spark's tasks.
+those of Java's producers by default; in these also 100 B records, over one topic and over 200. MirrorMaker 2 has the
+benefit of the doubt as in `backlog`: only the time from the first record at the destination to the last counts. The
+small point is between two Kafkas as well. `local` is the mirror with `--engine local`: one process instead of Spark's
+tasks.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ OF_JAVA = 16_384
 def measure(make_pair: MakePair, folder: Path, point: Point) -> Figures:
     """Fill, mirror, check."""
     load = {key: point.settings[key] for key in ("compression", "batch_bytes")}
-    return copy_what_is_there(make_pair, folder, point, "producer", RECORD_BYTES, load)
+    return copy_what_is_there(make_pair, folder, point, "producer", point.settings["record bytes"], load)
 
 
 def measure_mirror(folder: Path, point: Point, engine: str = "spark") -> Figures:
@@ -32,11 +33,19 @@ def measure_mirror(folder: Path, point: Point, engine: str = "spark") -> Figures
     return measure(partial(pair_mirror, opened=kafka, options=("--engine", engine)), folder, point)
 
 
-def point(name: str, gigabytes: float, compression: str = "none", batch_bytes: int = 1_000_000) -> Point:
+def point(
+    name: str,
+    gigabytes: float,
+    compression: str = "none",
+    batch_bytes: int = 1_000_000,
+    topics: int = TOPICS,
+    record_bytes: int = RECORD_BYTES,
+) -> Point:
     """So many records in batches of that size."""
     settings = {
-        "topics": TOPICS,
-        "records": round(gigabytes * 1e9 / RECORD_BYTES),
+        "topics": topics,
+        "records": round(gigabytes * 1e9 / record_bytes),
+        "record bytes": record_bytes,
         "compression": compression,
         "batch_bytes": batch_bytes,
         "limit seconds": 250,
@@ -51,6 +60,12 @@ CASE = Case(
         "local": partial(measure_mirror, engine="local"),
         "mirrormaker-tuned": partial(measure, partial(pair_mirrormaker, tuned=True)),
     },
-    points=[point("none", 1), point("lz4", 1, "lz4"), point("none-16KB", 0.5, batch_bytes=OF_JAVA)],
+    points=[
+        point("none", 1),
+        point("lz4", 1, "lz4"),
+        point("none-16KB", 0.5, batch_bytes=OF_JAVA),
+        point("100B-1topic", 0.2, batch_bytes=OF_JAVA, topics=1, record_bytes=100),
+        point("100B-200topics", 0.2, batch_bytes=OF_JAVA, topics=200, record_bytes=100),
+    ],
     quick=[point("lz4", 0.02, "lz4")],
 )
