@@ -8,7 +8,7 @@ CASE ?=
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo demo-failover demo-mirror demo-plants demo-shipping test test-alone test-with-clients test-with-kills test-fast test-fast-one-half test-fast-other-half check \
+.PHONY: help setup java demo demo-failover demo-mirror demo-plants demo-shipping test test-one-half test-other-half test-with-clients test-with-kills test-fast check \
 	format simulate crash soak format-fixture interop bench bench-quick clean
 
 help: ## every target
@@ -43,36 +43,38 @@ demo-shipping: setup java ## ducks from Tokyo to London and Sydney: five offices
 
 test: setup java ## sets up what the tests need and runs them all; PYTEST_ARGS="-k name" some
 	scripts/interop-setup
-	@$(MAKE) --no-print-directory --jobs 3 test-alone test-with-clients test-with-kills
+	@$(MAKE) --no-print-directory --jobs 2 test-one-half test-other-half
+	@$(MAKE) --no-print-directory --jobs 2 test-with-clients test-with-kills
 
-# What computes in one process, and what mostly waits for other processes, side by side: those with clients that we did
-# not write, and those with Spark or kills. All are shown as they go on. Who computes yields: clients and servers of the
-# others have time limits. A test that hangs fails, by its name.
+# First what computes, in two halves that take about as long as one another; a process for each core, and none beside
+# them. Then what mostly waits for other processes, side by side: those with clients that we did not write, and those
+# with Spark or kills. All are shown as they go on. A test that hangs fails, by its name.
 HUNG := --timeout 300 --session-timeout 3600
 ALONE := not spark and not interop and not crash
-test-alone: setup
-	nice $(BIN)/python -m pytest -m "$(ALONE)" $(HUNG) $(PYTEST_ARGS) || test $$? -eq 5 # none of them was chosen
+ONE_HALF := tests/benchmarks tests/broker tests/cases tests/cli tests/client tests/kafka tests/mirror tests/wire
+OTHER_HALF := tests $(ONE_HALF:%=--ignore=%)
+NONE_CHOSEN := || test $$? -eq 5
+HALF := $(BIN)/python -m pytest -m "$(ALONE)" $(HUNG) $(PYTEST_ARGS)
+
+test-one-half: setup
+	$(HALF) $(ONE_HALF) $(NONE_CHOSEN)
+
+test-other-half: setup
+	$(HALF) $(OTHER_HALF) $(NONE_CHOSEN)
 
 test-with-clients: setup
-	$(BIN)/python -m pytest -m interop $(HUNG) $(PYTEST_ARGS) || test $$? -eq 5
+	$(BIN)/python -m pytest -m interop $(HUNG) $(PYTEST_ARGS) $(NONE_CHOSEN)
 
 test-with-kills: setup
-	$(BIN)/python -m pytest -m "(spark or crash) and not interop" $(HUNG) $(PYTEST_ARGS) || test $$? -eq 5
+	$(BIN)/python -m pytest -m "(spark or crash) and not interop" $(HUNG) $(PYTEST_ARGS) $(NONE_CHOSEN)
 
-test-fast: setup ## the tests without Spark, foreign clients and kills, on two cores in two minutes
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-fast-one-half test-fast-other-half
-
-# Two halves that take about as long as one another. Files lie in memory, where there is such a file system, and the
-# simulation plays fewer seeds.
-ONE_HALF := tests/benchmarks tests/broker tests/cases tests/cli tests/wire
-FAST := FAIRLEAD_TEST_RUNS=40 $(if $(wildcard /dev/shm),PYTEST_DEBUG_TEMPROOT=/dev/shm) $(BIN)/python -m pytest \
-	-m "$(ALONE)" -o tmp_path_retention_policy=failed $(PYTEST_ARGS)
-
-test-fast-one-half: setup
-	$(FAST) $(ONE_HALF) || test $$? -eq 5 # none of them was chosen
-
-test-fast-other-half: setup
-	$(FAST) tests $(ONE_HALF:%=--ignore=%) || test $$? -eq 5
+# Files lie in memory, where there is such a file system, and the simulation plays fewer seeds.
+test-fast: export FAIRLEAD_TEST_RUNS = 40
+test-fast: export PYTEST_DEBUG_TEMPROOT = $(wildcard /dev/shm)
+test-fast: PYTEST_ARGS += -o tmp_path_retention_policy=failed
+test-fast: setup ## the tests without Spark, foreign clients and kills, on two cores in some minutes
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-one-half test-other-half \
+		PYTEST_ARGS="$(PYTEST_ARGS)"
 
 check: setup ## lint, types, import rules
 	$(BIN)/ruff check .
