@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from fairlead.model.errors import FairleadError, NotAllowed, TryAgain
 from fairlead.protocol.batch import CONTROL, TRANSACTIONAL
 from fairlead.replication.credit import CreditPool, CreditWindow
 from fairlead.replication.from_kafka import reader as reader_module
+from fairlead.replication.from_kafka import rows as rows_module
 from fairlead.replication.from_kafka.reader import KafkaReader
 from fairlead.spark.packets import Packet
 from fairlead.streamlog.frames.codec import decode_frame
@@ -308,17 +310,36 @@ async def test_what_was_lost_on_the_way_is_not_waited_for_for_ever(monkeypatch: 
 
 
 async def test_what_cannot_be_kept_as_it_is_stops_its_partition() -> None:
-    """Records of formats before v2 have no place in a log of Fairlead; batches without an epoch cannot be compared."""
+    """Records of formats before v2 have no place in a log of Fairlead; batches without an epoch cannot be compared.
+    What is damaged on Kafka's disk, the replica would refuse with all that is read beside it, each time."""
+    good = batch_of_epoch(1, 0, b"a")
     for batch, why in (
-        (changed(batch_of_epoch(1, 0, b"a"), magic=1), "format v1"),
+        (changed(good, magic=1), "format v1"),
         (batch_of_epoch(-1, 0, b"a"), "no leader epoch"),
+        (good[:-1] + bytes([good[-1] ^ 1]), "the batch at offset 0 is damaged in Kafka: .* its CRC-32C is wrong"),
+        (changed(good, record_count=2), "the batch at offset 0 is damaged in Kafka: .* 2 records for 1 offsets"),
     ):
         kafka = FakeKafka(end=1)
         async with reading(kafka) as rig:
             kafka.says(batch)
             await some(rig, lambda rig: rig.stopped)
-            assert why in rig.stopped[0]
+            assert re.search(why, rig.stopped[0])
             assert not rig.frames
+
+
+async def test_a_batch_that_fits_into_no_frame_stops_its_partition_behind_what_was_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    small, large = batch_of_epoch(1, 0, b"a"), batch_of_epoch(1, 1, b"b" * 1000)
+    monkeypatch.setattr(rows_module, "COMMIT_BYTES_MAX", 1000)
+    kafka = FakeKafka(end=2)
+    async with reading(kafka) as rig:
+        kafka.says(small, large)
+        await some(rig, lambda rig: rig.stopped)
+        why = f"the batch at offset 1 has {len(large):,} bytes, and at most 1,000 can be kept"
+        assert rig.stopped == [why]
+        rig.apply()
+        assert rig.values == {0: b"a"}
 
 
 async def test_a_stop_that_could_not_be_told_is_met_and_told_again() -> None:

@@ -212,7 +212,7 @@ class KafkaReader:
                 troubled.append(each)
                 continue
             try:
-                rows += self._rows(each)
+                rows += self._rows(each)  # what came before it stays
             except Unreadable as error:
                 fetcher.remove(each.place)
                 unreadable[each.place] = str(error)
@@ -232,20 +232,18 @@ class KafkaReader:
         else:
             await self._stop(found.place, found.detail)
 
-    def _rows(self, found: Fetched) -> list[Row]:
-        """Raises: Unreadable: nothing of the answer is taken."""
+    def _rows(self, found: Fetched) -> Iterator[Row]:
+        """Raises: Unreadable: nothing from there on is taken."""
         place, origin = found.place, self.grant.source.stream
-        rows: list[Row] = []
         at, of = self._at[place], self._of[place]
         begins = self._begins.get(place)
         for header, batch in batches_of(found.records, max(at.end, begins or 0), found.aborted):
             if begins is not None:
                 start = min(header.base_offset, begins)
-                rows.append(start_of(origin, of, at, start, begins if start < begins else 0))
+                yield start_of(origin, of, at, start, begins if start < begins else 0)
                 at, begins = At(start, at.epoch), None
-            rows.append(row_of(origin, of, at, header, batch))
+            yield row_of(origin, of, at, header, batch)
             at = At(header.last_offset + 1, header.leader_epoch)
-        return rows
 
     # ------------------------------------------------------------ frames
 

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from fairlead.kafka.fetching.aborted import AbortedData
 from fairlead.model.errors import CorruptBatch
+from fairlead.model.limits import COMMIT_BYTES_MAX
 from fairlead.protocol.batch import (
     CONTROL,
     HEADER_BYTES,
@@ -19,6 +20,7 @@ from fairlead.protocol.batch import (
     MAGIC_AT,
     NO_TIMESTAMP,
     BatchHeader,
+    check_whole,
     is_abort,
     read_header,
 )
@@ -50,7 +52,7 @@ def batches_of(
     """The whole batches of an answer that reach `position` or beyond, without aborted records.
 
     Raises:
-        Unreadable: one is of a format that is not kept.
+        Unreadable: one is of a format that is not kept, too large, or not as it was written.
     """
     dropped, place = AbortedData(aborted), 0
     while len(records) - place > MAGIC_AT:
@@ -68,12 +70,24 @@ def batches_of(
         if header.leader_epoch < 0:
             raise Unreadable(f"the batch at offset {header.base_offset} has no leader epoch")
         batch, place = records[place:end], end
+        _check(header, batch)
         if not dropped.has(header, batch) and header.last_offset >= position:
             yield header, batch
 
 
+def _check(header: BatchHeader, batch: memoryview) -> None:
+    """Raises: Unreadable: the replica would refuse it, and all that is read beside it, each time that it comes."""
+    if len(batch) > COMMIT_BYTES_MAX:
+        size = f"has {len(batch):,} bytes, and at most {COMMIT_BYTES_MAX:,} can be kept"
+        raise Unreadable(f"the batch at offset {header.base_offset} {size}")
+    try:
+        check_whole(batch)
+    except CorruptBatch as error:
+        raise Unreadable(f"the batch at offset {header.base_offset} is damaged in Kafka: {error}") from None
+
+
 def row_of(origin: bytes, of: KafkaPartition, at: At, header: BatchHeader, batch: memoryview) -> Row:
-    """The row of a batch that follows what was sent so far. The replica checks the batch's CRC."""
+    """The row of a batch that follows what was sent so far."""
     bits = header.attributes & ATTRIBUTES_MASK
     if bits & CONTROL and is_abort(batch):
         bits |= ABORT
