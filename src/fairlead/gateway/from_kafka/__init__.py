@@ -5,8 +5,9 @@
     cursors.py    what groups have committed in Kafka → cursors of another site
     known.py      what was heard of Kafka last
     granting.py   which reader task reads which partitions, and from where
+    giving.py     when that is given, and given anew
     parting.py    what Kafka's log has no more is cut off, and kept in a topic of its own
-    upstream.py   one Kafka cluster of one stream: asks it every few seconds, and keeps the three above up
+    upstream.py   one Kafka cluster of one stream: asks it every few seconds, and keeps the above up
     upstreams.py  all of them, and what tasks say of them
     orders.py     what people can do with them
     status.py     what `replica list` shows

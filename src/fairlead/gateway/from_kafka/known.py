@@ -21,7 +21,8 @@ class KafkaTiming:
     look_s: float = 5.0
     """Between two looks at Kafka's topics, ends and groups."""
     again_s: float = 1.0
-    """Before partitions are given anew of which something was refused."""
+    """Before partitions are given anew of which something was refused; twice as long each time that no record came
+    since."""
     configs_s: float = 60.0
     """Between two looks at the settings of all topics."""
     gone_s: float = GONE_SECONDS

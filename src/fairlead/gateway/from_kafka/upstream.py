@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 import structlog
 
@@ -18,6 +19,7 @@ from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import KafkaUpstream
 from fairlead.gateway.from_kafka import topics
 from fairlead.gateway.from_kafka.cursors import put_cursors
+from fairlead.gateway.from_kafka.giving import Giving
 from fairlead.gateway.from_kafka.granting import KafkaGranting, Wanted
 from fairlead.gateway.from_kafka.known import GONE_BROKERS, Counts, KafkaTiming, Known
 from fairlead.gateway.from_kafka.looks import Heard, Looks, is_lost
@@ -33,7 +35,7 @@ from fairlead.protocol.wire import ZERO_UUID
 from fairlead.streamlog.requests.diverged import parent_of
 from fairlead.streamlog.values import GrantRun, Topic
 from fairlead.streamlog.writing.shard import Shard
-from fairlead.wire.control import KafkaReport
+from fairlead.wire.control import KafkaReport, Progress
 
 log = structlog.get_logger()
 
@@ -48,19 +50,17 @@ class RunningUpstream:
         self.error: FairleadError | None = None
         self.since_ms = 0
         """When `error` began, by the wall clock."""
-        self.waits_for = ""
-        """What keeps its readers from reading."""
         self.reached_end = False
         """All that there was has been read once since this server started."""
         self._cluster = cluster
         self._granting = granting
         self._timing = timing
-        self._given: tuple[Wanted, ...] | None = None
         self._configs: dict[bytes, Mapping[str, str]] = {}
         self._kept: dict[bytes, bool] = {}
         """Topics, by id, of which no record gets too old in Kafka."""
         self._configs_ms: int | None = None
         self._woken = asyncio.Event()
+        self._giving = Giving(granting, timing.again_s, self._woken.set)
         self._looks = Looks()
         self._task: asyncio.Task[None] | None = None
 
@@ -68,6 +68,11 @@ class RunningUpstream:
     def stream(self) -> Stream | None:
         """The replica."""
         return self._cluster.stream_by_id(self.record.stream)
+
+    @property
+    def waits_for(self) -> str:
+        """What keeps a reader of it from reading; empty if all read."""
+        return self._giving.waits_for
 
     @property
     def lag(self) -> int:
@@ -85,7 +90,8 @@ class RunningUpstream:
 
     async def close(self) -> None:
         """Read no more."""
-        self._granting.take_back(self.record, "removed")
+        self._giving.take_back(self.record, "removed")
+        self._giving.close()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -97,7 +103,7 @@ class RunningUpstream:
     def change(self, record: KafkaUpstream) -> None:
         """The record says something else; felt at once."""
         if (record.config_file, record.paused) != (self.record.config_file, self.record.paused):
-            self._given = None
+            self._giving.change()
         self.record = record
         self.wake()
 
@@ -125,6 +131,11 @@ class RunningUpstream:
             lag = self.lag_of(topic_id, partition) if topic_id == incarnation else 0
             if lag:
                 return f"{lag:,} records of partition {partition} are still to come from {self.record.path}"
+        for (topic_id, partition), count in self.known.held_back.items():
+            if topic_id == incarnation:
+                return (
+                    f"a transaction is open in Kafka, and {count:,} offsets of partition {partition} wait for its end"
+                )
         return ""
 
     def unknown(self, topic: Topic) -> str:
@@ -141,15 +152,24 @@ class RunningUpstream:
                 return f"{self.record.path} has not said where it ends since this server started"
         return ""
 
+    def progress(self, message: Progress) -> None:
+        """The replica has recorded this."""
+        self.counts.frames += message.frames
+        self.counts.records += message.records
+        self.counts.size_bytes += message.size_bytes
+        self.counts.duplicates += message.duplicates
+        if message.records:
+            self._giving.came()
+        if message.behind:
+            self.give_anew()
+
     def give_anew(self) -> None:
         """Something was refused or lost: give all anew, from where the logs end."""
-        self._granting.take_back(self.record, "something was refused")
-        self._given = None
-        asyncio.get_running_loop().call_later(self._timing.again_s, self._woken.set)
+        self._giving.refused(self.record)
 
     def told(self, message: KafkaReport) -> None:
         """A reader tells how a grant is that stands. Where Kafka's log is another by now, something is done at once."""
-        self.waits_for = message.waits_for
+        self._giving.told(message)
         self.known.stopped.update({(each.topic_id, each.partition): each.why for each in message.stopped})
         self.known.parted |= {(each.topic_id, each.partition) for each in message.stopped if each.parted}
         if self.known.parted:
@@ -179,8 +199,7 @@ class RunningUpstream:
 
     async def _serve(self) -> None:
         if self.record.paused:
-            self._granting.take_back(self.record, "paused")
-            self._given = None
+            self._giving.take_back(self.record, "paused")
             return
         kafka = await open_by_file(self.record.config_file, self.record.kafka_cluster)
         used = self.record.config_file
@@ -218,7 +237,8 @@ class RunningUpstream:
         await self._put_topics(kafka, stream)
         await self._note_gone(kafka, stream, {each.topic_id for each in found.values()})
         owned = self._owned(stream)
-        await cut_all(kafka, stream, self.record, self.known, owned, self._stop_reading)
+        stop_reading = partial(self._giving.take_back, self.record, "Kafka's log went on otherwise")
+        await cut_all(kafka, stream, self.record, self.known, owned, stop_reading)
         await note_returned(kafka, self.record, self.known, owned)
         wanted = self._wanted(owned)
         returned = self.known.returned
@@ -248,11 +268,6 @@ class RunningUpstream:
             self._configs_ms = now_ms
         for id, each in self.known.topics.items():
             await topics.put_topic(stream, self.record, each, self._configs[id])
-
-    def _stop_reading(self) -> None:
-        """Take back all that was given; it is given anew with the next look."""
-        self._granting.take_back(self.record, "Kafka's log went on otherwise")
-        self._given = None
 
     async def _note_gone(self, kafka: Kafka, stream: Stream, there: set[bytes]) -> None:
         """Topics of Kafka's that are here and that Kafka has no more."""
@@ -291,13 +306,11 @@ class RunningUpstream:
         )
 
     async def _give(self, stream: Stream, wanted: tuple[Wanted, ...]) -> None:
-        if wanted == self._given and self._granting.stands(self.record):
-            return
-        self._granting.take_back(self.record, "given anew")
-        await clear_notes(stream, self.record.link)
-        self.known.stopped, self.known.parted = dict(self.known.returned), set()
-        self.waits_for = ""
-        self._given = wanted if self._granting.give(self.record, stream, wanted) else None
+        if self._giving.is_due(self.record, wanted):
+            self._giving.take_back(self.record, "given anew")
+            await clear_notes(stream, self.record.link)
+            self.known.stopped, self.known.parted = dict(self.known.returned), set()
+            self._giving.give(self.record, stream, wanted)
 
     async def _cursors(self, kafka: Kafka, stream: Stream, owned: Mapping[bytes, tuple[Shard, Topic]]) -> None:
         if self.record.cursors != "none":

@@ -82,14 +82,8 @@ class RunningUpstreams:
     def progress(self, message: Progress) -> None:
         """The replica has recorded this."""
         running = self._running.get(message.link)
-        if running is None:
-            return
-        running.counts.frames += message.frames
-        running.counts.records += message.records
-        running.counts.size_bytes += message.size_bytes
-        running.counts.duplicates += message.duplicates
-        if message.behind:
-            running.give_anew()
+        if running is not None:
+            running.progress(message)
 
     def failed(self, message: Failed) -> None:
         """A sink could not deliver."""
