@@ -18,10 +18,11 @@ from fairlead.gateway.from_kafka import topics
 from fairlead.gateway.from_kafka.granting import KafkaGranting, Wanted
 from fairlead.gateway.from_kafka.known import KafkaTiming, Known
 from fairlead.gateway.from_kafka.looks import Heard
-from fairlead.gateway.from_kafka.parting import RETURNED, UNSURE, common_end, cut_all, note_returned
+from fairlead.gateway.from_kafka.parting import RETURNED, UNSURE, Parted, common_end, cut_all, cut_off, note_returned
 from fairlead.gateway.from_kafka.upstream import RunningUpstream
 from fairlead.kafka import EARLIEST, Cluster, TopicMetadata, TopicPartition
-from fairlead.kafka.values import ConfigValue, OffsetAndEpoch, PartitionMetadata
+from fairlead.kafka.values import NO_NODE, ConfigValue, OffsetAndEpoch, PartitionMetadata
+from fairlead.model.errors import TryAgain
 from fairlead.streamlog.applying.frame import apply_frame
 from fairlead.streamlog.payloads import History
 from fairlead.streamlog.rows import Row
@@ -211,6 +212,59 @@ async def test_where_a_leader_of_before_comes_back_behind_a_cut_nothing_more_is_
         assert not known.returned
         await note_returned(cast(Cluster, back), upstream, known, owned)
         assert known.returned
+
+
+class Partly(Log):
+    """A log of two partitions like it, of which the second has a leader in the metadata alone, or none there either."""
+
+    leads: int = 0
+
+    async def end_of_epoch(self, place: TopicPartition, epoch: int) -> tuple[int, int]:
+        if place.partition:
+            assert self.leads != NO_NODE
+            raise TryAgain("its leader is away")
+        return await super().end_of_epoch(place, epoch)
+
+    @property
+    def leader(self) -> TopicMetadata:
+        (first,) = super().leader.partitions
+        return super().leader._replace(partitions=(first, first._replace(leader=self.leads)))
+
+
+@pytest.mark.parametrize("leads", [0, NO_NODE])
+async def test_a_partition_whose_leader_is_away_keeps_no_other_one_from_its_cut(desk: Desk, leads: int) -> None:
+    """It stays as it was, and is asked with the next look; where it has none in the metadata, nobody is asked."""
+    stream, upstream = await kept(desk, b"a", b"b")
+    there = Partly(((3, 0), (5, 1)), 1)
+    there.leads = leads
+    await topics.put_topic(stream, upstream, there.leader, {})
+    both = [row_of(batch_of_epoch(3, at, b"x"), after=(at, 3 if at else -1), partition=1) for at in range(2)]
+    await brought(stream, upstream, both, first=1)
+    calls: list[str] = []
+    places = [(INCARNATION, each) for each in range(2)]
+    known = Known(topics={INCARNATION: there.leader}, parted=set(places), stopped=dict.fromkeys(places, "it parted"))
+    owned = {INCARNATION: stream.topic("ships")}
+    await cut_all(cast(Cluster, there), stream, upstream, known, owned, lambda: calls.append("no more is read"))
+    assert (values(stream), calls) == ([b"a"], ["no more is read"])
+    assert (known.parted, known.stopped[INCARNATION, 1]) == ({(INCARNATION, 1)}, "it parted")
+
+
+@pytest.mark.parametrize("leads", [0, NO_NODE])
+async def test_while_nobody_says_whether_a_leader_of_before_is_back_it_is_as_it_was(desk: Desk, leads: int) -> None:
+    """Of the first partition it is told that it is not; the second one has no leader that could tell."""
+    stream, upstream = await kept(desk, b"a", b"b")
+    there = Partly(((3, 0), (5, 1)), 1)
+    there.leads = leads
+    await topics.put_topic(stream, upstream, there.leader, {})
+    shard, topic = stream.topic("ships")
+    cuts = {each: Parted(0, shard.state.partition(topic.number, each)) for each in range(2)}
+    await shard.submit(lambda draft: cut_off(stream, shard, upstream, topic, cuts, draft))
+    owned = {INCARNATION: stream.topic("ships")}
+    places = [(INCARNATION, each) for each in range(2)]
+    known = Known(topics={INCARNATION: there.leader}, returned=dict.fromkeys(places, "it is back"))
+    there.history = ((5, 0),)
+    await note_returned(cast(Cluster, there), upstream, known, owned)
+    assert known.returned == {(INCARNATION, 1): "it is back"}
 
 
 class Whole(Log):

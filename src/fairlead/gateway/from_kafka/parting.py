@@ -12,7 +12,9 @@ stays as it is, stopped.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -25,6 +27,8 @@ from fairlead.gateway.from_kafka.known import Known
 from fairlead.gateway.from_kafka.topics import admission_of, frame_of
 from fairlead.kafka import EARLIEST, TopicMetadata, TopicPartition
 from fairlead.kafka import Cluster as Kafka
+from fairlead.kafka.values import NO_NODE
+from fairlead.model.errors import TryAgain
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.frame import apply_frame
 from fairlead.streamlog.frames.frame import FrameTopic
@@ -64,40 +68,49 @@ async def cut_all(
     owned: Mapping[bytes, tuple[Shard, Topic]],
     stop_reading: Callable[[], None],
 ) -> None:
-    """Cut off what `known.parted` names, of the topics that Kafka owns; where that cannot be yet, it stays stopped.
-    What was read of a partition that is cut may be on its way still, and is refused then, by the fence.
+    """Cut off what `known.parted` names, of the topics that Kafka owns; where that cannot be yet, it stays stopped, and
+    where Kafka does not say it now, it is asked with the next look. What was read of a partition that is cut may be on
+    its way still, and is refused then, by the fence.
 
     Raises:
-        FairleadError: Kafka does not answer, or the log takes nothing; then it is done with the next look.
+        FairleadError: the log takes nothing; then it is done with the next look.
     """
-    for id in sorted({id for id, _ in known.parted} & owned.keys()):
+    places = sorted(place for place in known.parted if place[0] in owned)
+    asked = (parted_of(kafka, *owned[id], known.topics[id], partition) for id, partition in places)
+    found: dict[bytes, dict[int, Parted]] = {}
+    for (id, partition), each in zip(places, await asyncio.gather(*asked), strict=True):
+        if isinstance(each, str):
+            known.stopped[id, partition] = each
+        elif each is not None:
+            found.setdefault(id, {})[partition] = each
+    if found:
+        stop_reading()
+    for id, its in found.items():
         shard, topic = owned[id]
-        partitions = frozenset(partition for of, partition in known.parted if of == id)
-        asked = await parted_of(kafka, shard, topic, known.topics[id], partitions)
-        known.stopped |= {(id, partition): each for partition, each in asked.items() if isinstance(each, str)}
-        found = {partition: each for partition, each in asked.items() if not isinstance(each, str)}
-        if found:
-            stop_reading()
-            await shard.submit(partial(cut_off, stream, shard, upstream, topic, found))
-            known.parted -= {(id, partition) for partition in found}
+        await shard.submit(partial(cut_off, stream, shard, upstream, topic, its))
+        known.parted -= {(id, partition) for partition in its}
 
 
 async def parted_of(
-    kafka: Kafka, shard: Shard, topic: Topic, told: TopicMetadata, partitions: frozenset[int]
-) -> dict[int, Parted | str]:
-    """Those of a topic's partitions that are to be cut, and where; or why one is not. Raises: TryAgain: Kafka does not
-    say it now."""
-    found: dict[int, Parted | str] = {}
-    for partition in partitions:
-        state = shard.state.partition(topic.number, partition)
-        leader = told.partitions[partition].epoch if partition < len(told.partitions) else -1
-        if state.epoch < leader:  # else no election has done it
-            place = TopicPartition(told.name, partition)
-            at = await common_end(kafka, place, state.history, state.end)
-            if at is not None and at < state.end:
-                why = await _why_not(kafka, place, shard, topic, Parted(at, state))
-                found[partition] = why or Parted(at, state)
-    return found
+    kafka: Kafka, shard: Shard, topic: Topic, told: TopicMetadata, partition: int
+) -> Parted | str | None:
+    """Where a partition is to be cut, or why it is not; None: it is not to be cut, or Kafka does not say it now."""
+    state = shard.state.partition(topic.number, partition)
+    if state.epoch >= _elected(told, partition):  # no election has done it
+        return None
+    place = TopicPartition(told.name, partition)
+    with suppress(TryAgain):
+        at = await common_end(kafka, place, state.history, state.end)
+        if at is not None and at < state.end:
+            return await _why_not(kafka, place, shard, topic, Parted(at, state)) or Parted(at, state)
+    return None
+
+
+def _elected(told: TopicMetadata, partition: int) -> int:
+    """The epoch of a partition's leader; -1: there is none that could be asked."""
+    if partition >= len(told.partitions) or told.partitions[partition].leader == NO_NODE:
+        return -1
+    return told.partitions[partition].epoch
 
 
 async def _why_not(kafka: Kafka, place: TopicPartition, shard: Shard, topic: Topic, parted: Parted) -> str:
@@ -122,27 +135,31 @@ async def note_returned(
     kafka: Kafka, upstream: KafkaUpstream, known: Known, owned: Mapping[bytes, tuple[Shard, Topic]]
 ) -> None:
     """Find the partitions that stand where they were cut, while a leader is back whose log goes on there in an epoch
-    below the fence: its records would be dropped, time and again. Asked are those of which something is missing.
-
-    Raises:
-        FairleadError: Kafka does not answer.
-    """
+    below the fence: its records would be dropped, time and again. Asked are those of which something is missing; what
+    Kafka does not say now of one is as it was."""
     asked = {place for place in known.returned if place[0] in owned}
     for id, (shard, topic) in owned.items():
         notes = ((each, shard.state.note((upstream.link, id, each))) for each in range(topic.partitions))
         asked |= {(id, each) for each, note in notes if note is not None and not note.behind.conflict}
-    returned: dict[tuple[bytes, int], str] = {}
-    for id, partition in sorted(asked):
-        shard, topic = owned[id]
-        since = beginning_of(topic.since, partition)
-        fence = fence_of(since)
-        if fence is not None and shard.state.partition(topic.number, partition).epoch < fence:
-            place = TopicPartition(known.topics[id].name, partition)
+    places = sorted(asked)
+    found = await asyncio.gather(*(_returned(kafka, known, id, partition, *owned[id]) for id, partition in places))
+    known.returned = {place: why for place, why in zip(places, found, strict=True) if why}
+
+
+async def _returned(kafka: Kafka, known: Known, id: bytes, partition: int, shard: Shard, topic: Topic) -> str:
+    """That a leader of before is back whose log goes on where the partition was cut; empty if it is not."""
+    since = beginning_of(topic.since, partition)
+    fence = fence_of(since)
+    if fence is None or shard.state.partition(topic.number, partition).epoch >= fence:
+        return ""
+    if _elected(known.topics[id], partition) >= 0:
+        place = TopicPartition(known.topics[id].name, partition)
+        with suppress(TryAgain):
             _, end = await kafka.end_of_epoch(place, fence - 1)
             # Of epochs before those that Kafka still knows it says that they end where its log begins.
-            if end > max(since[0], (await kafka.offsets([place], EARLIEST))[place].offset):
-                returned[id, partition] = RETURNED.format(at=since[0])
-    known.returned = returned
+            is_back = end > max(since[0], (await kafka.offsets([place], EARLIEST))[place].offset)
+            return RETURNED.format(at=since[0]) if is_back else ""
+    return known.returned.get((id, partition), "")
 
 
 async def common_end(kafka: Kafka, place: TopicPartition, history: History, end: int) -> int | None:
