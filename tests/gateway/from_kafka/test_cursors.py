@@ -12,9 +12,10 @@ from tests.support.kafka_rows import INCARNATION, batch_of_epoch, frame_of, row_
 from fairlead.cluster.stream import CommittedOffset, Stream
 from fairlead.cluster.values import KafkaUpstream
 from fairlead.gateway.from_kafka import topics
-from fairlead.gateway.from_kafka.cursors import put_cursors
+from fairlead.gateway.from_kafka.cursors import Commits, kept_of, put_cursors, unread
 from fairlead.kafka import OffsetAndEpoch, TopicMetadata, TopicPartition
 from fairlead.kafka.values import PartitionMetadata
+from fairlead.model.errors import NotAllowed, TryAgain, UnknownGroup
 from fairlead.streamlog.applying.frame import apply_frame
 from fairlead.streamlog.cursors import Cursor
 from fairlead.streamlog.payloads import TopicPayload
@@ -30,7 +31,7 @@ async def desk() -> AsyncIterator[Desk]:
         yield found
 
 
-async def kept(desk: Desk) -> tuple[Stream, KafkaUpstream]:
+async def kept_topic(desk: Desk) -> tuple[Stream, KafkaUpstream]:
     """A stream with the topic, and five records."""
     stream = await desk.cluster.create_stream("/x", desk.cluster.stream("/default").settings)
     upstream = KafkaUpstream(stream.id, "old", b"l" * 16, "/file", "the-one", "ships")
@@ -43,12 +44,13 @@ async def kept(desk: Desk) -> tuple[Stream, KafkaUpstream]:
     return stream, upstream
 
 
-async def heard(stream: Stream, upstream: KafkaUpstream, offset: int, *, epoch: int = 3, group: str = "g") -> int:
+async def heard(
+    stream: Stream, upstream: KafkaUpstream, offset: int, *, epoch: int = 3, group: str = "g", metadata: str = ""
+) -> int:
     """Kafka says that the group has committed this."""
     found = {"ships": stream.topic("ships")}
-    return await put_cursors(
-        stream, upstream, found, {group: {TopicPartition("ships", 0): OffsetAndEpoch(offset, epoch)}}
-    )
+    commit = {TopicPartition("ships", 0): OffsetAndEpoch(offset, epoch, metadata)}
+    return await put_cursors(stream, upstream, found, {group: commit})
 
 
 def told(stream: Stream, group: str = "g") -> int | None:
@@ -60,7 +62,7 @@ def told(stream: Stream, group: str = "g") -> int | None:
 
 async def test_a_group_s_newest_commit_counts_wherever_it_was_made(desk: Desk) -> None:
     """Kafka's, ours, Kafka's again; and what Kafka says twice changes nothing."""
-    stream, upstream = await kept(desk)
+    stream, upstream = await kept_topic(desk)
     assert (await heard(stream, upstream, 2), told(stream)) == (1, 2)
     assert (await heard(stream, upstream, 2), told(stream)) == (0, 2)
     await stream.commit_cursors("g", [CommittedOffset("ships", 0, 4)])
@@ -81,7 +83,7 @@ async def elsewhere(stream: Stream, offset: int, version: int, origin: bytes = b
 async def test_what_kafka_said_before_is_no_newer_than_a_commit_of_another_site(desk: Desk, is_first: bool) -> None:
     """The group has moved to that site, and Kafka says for ever what it committed last there. Also where Kafka is heard
     for the first time after that. Once the group has moved back and commits in Kafka, that counts."""
-    stream, upstream = await kept(desk)
+    stream, upstream = await kept_topic(desk)
     if not is_first:
         assert (await heard(stream, upstream, 2), told(stream)) == (1, 2)
     await elsewhere(stream, 4, 2**32 + 1)
@@ -94,7 +96,7 @@ async def test_what_kafka_said_before_is_no_newer_than_a_commit_of_another_site(
 
 async def test_what_another_site_has_heard_of_the_same_kafka_is_heard_once(desk: Desk) -> None:
     """Two sites read one Kafka cluster and are linked: what one has written, the other knows as Kafka's word."""
-    stream, upstream = await kept(desk)
+    stream, upstream = await kept_topic(desk)
     assert await heard(stream, upstream, 1) == 1
     await elsewhere(stream, 2, 2, upstream.source)
     assert (await heard(stream, upstream, 2), told(stream)) == (0, 2)
@@ -106,18 +108,37 @@ async def test_what_another_site_has_heard_of_the_same_kafka_is_heard_once(desk:
 
 async def test_only_groups_that_are_wanted_and_offsets_that_can_be(desk: Desk) -> None:
     """An expression must match the whole name. A commit beyond the records here is served once they have come."""
-    stream, upstream = await kept(desk)
-    named = (("none", "g", 0), ("g", "gg", 0), ("g.*", "gg", 1))
-    long = (("all", "h" * 3000, 0), ("all", "h" * 2458, 0), ("all", "h" * 2457, 1))
-    for cursors, group, expected in (*named, *long):
-        assert await heard(stream, replace(upstream, cursors=cursors), 2, group=group) == expected
+    for cursors, kept in (("none", []), ("all", ["g", "gg"]), ("g", ["g"]), ("g.+", ["gg"])):
+        assert kept_of(cursors, ["g", "gg"]) == kept
+    stream, upstream = await kept_topic(desk)
+    for group, expected in (("", 0), ("h" * 3000, 0), ("h" * 2458, 0), ("h" * 2457, 1)):
+        assert await heard(stream, upstream, 2, group=group) == expected
     assert await heard(stream, upstream, 9) == 1
     assert told(stream) == 5
 
 
+async def test_a_commit_counts_though_more_is_written_beside_it_than_is_kept(desk: Desk) -> None:
+    """`offset.metadata.max.bytes` of a broker may be more than it is here."""
+    stream, upstream = await kept_topic(desk)
+    long = "é" * 2047 + "xéx"
+    for count in (1, 0):
+        assert await heard(stream, upstream, 2, metadata=long) == count
+    shard, topic = stream.topic("ships")
+    cursor = stream.cursor("g", shard, topic, 0)
+    assert cursor is not None
+    assert (cursor.offset, cursor.metadata) == (2, "é" * 2047 + "x")
+
+
+def test_what_a_group_has_committed_is_unread_where_that_will_not_pass() -> None:
+    """A group that is gone has nothing committed; a name that cannot be kept counts once it has."""
+    at: Commits = {"read": {}, "h" * 3000: {}, "k" * 3000: {TopicPartition("ships", 0): OffsetAndEpoch(1)}}
+    errors = {"away": TryAgain("its broker is away"), "gone": UnknownGroup("it is gone"), "no": NotAllowed("not ours")}
+    assert unread({**at, **errors}) == {"no": "not ours", "k" * 3000: "a group's name has more than 2,457 bytes"}
+
+
 async def test_a_topic_that_was_taken_over_hears_no_more(desk: Desk) -> None:
     """Neither of commits nor of settings; its epoch is above all of Kafka's, and what clients have committed holds."""
-    stream, upstream = await kept(desk)
+    stream, upstream = await kept_topic(desk)
     shard, topic = stream.topic("ships")
     await heard(stream, upstream, 2)
     epoch_id = shard.epoch.id
@@ -134,7 +155,7 @@ async def test_a_topic_that_was_taken_over_hears_no_more(desk: Desk) -> None:
 async def test_topics_follow_kafka_s(desk: Desk) -> None:
     """More partitions, other settings; one that was made again waits for its name; one that was deleted here after a
     takeover does not come back."""
-    stream, upstream = await kept(desk)
+    stream, upstream = await kept_topic(desk)
     more = SHIPS._replace(partitions=SHIPS.partitions * 3)
     for _ in range(2):
         await topics.put_topic(stream, upstream, more, {"retention.ms": "5"})

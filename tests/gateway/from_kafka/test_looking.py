@@ -16,10 +16,12 @@ from tests.support.kafka_rows import INCARNATION
 from tests.support.waiting import WAIT_SECONDS, a_quiet_while, in_time, until
 
 from fairlead.cluster.stream import Stream
+from fairlead.gateway.from_kafka.cursors import Commits
 from fairlead.gateway.from_kafka.granting import KafkaGranting
 from fairlead.gateway.from_kafka.known import KafkaTiming
 from fairlead.gateway.from_kafka.leaving import obstacles
 from fairlead.gateway.from_kafka.looks import Heard
+from fairlead.gateway.from_kafka.status import ailment_of
 from fairlead.gateway.from_kafka.upstream import RunningUpstream
 from fairlead.gateway.from_kafka.upstreams import RunningUpstreams
 from fairlead.kafka import LATEST, TopicMetadata, TopicPartition
@@ -40,6 +42,10 @@ class Kafka:
     """The partition of that topic has no leader."""
     lost: FairleadError | None = None
     """What becomes of each who asks anything."""
+    kept_back: dict[str, int] = field(default_factory=dict)
+    """Records behind the first one of an open transaction, by topic."""
+    private: bool = False
+    """What the group has committed may not be read."""
     no_groups: bool = False
     asked: int = 0
     gate: asyncio.Event = field(default_factory=asyncio.Event)
@@ -63,15 +69,17 @@ class Kafka:
     async def told_offsets(
         self, places: Iterable[TopicPartition], at: int, *, committed: bool, seconds: float
     ) -> dict[TopicPartition, OffsetAndEpoch | FairleadError]:
-        assert (at, committed) == (LATEST, True)
+        assert at == LATEST
+        beyond: dict[str, int] = {} if committed else self.kept_back
         found: dict[TopicPartition, OffsetAndEpoch | FairleadError] = {
-            each: OffsetAndEpoch(self.ends[each.topic]) for each in places
+            each: OffsetAndEpoch(self.ends[each.topic] + beyond.get(each.topic, 0)) for each in places
         }
         sick = TopicPartition("sick", 0)
         if self.sick and sick in found:
             found[sick] = TryAgain(f"{sick} has no leader")
-        self.asked += 1
-        await self.gate.wait()
+        if committed:
+            self.asked += 1
+            await self.gate.wait()
         return found
 
     async def groups(self) -> dict[str, ListedGroup]:
@@ -79,8 +87,8 @@ class Kafka:
             raise TryAgain("broker 1 does not answer")
         return {"g": ListedGroup(0, "consumer", "", "")}
 
-    async def all_committed(self, groups: dict[str, int]) -> dict[str, FairleadError]:
-        return {group: NotAllowed("not ours to read") for group in groups}
+    async def all_committed(self, groups: dict[str, int]) -> Commits:
+        return {group: NotAllowed(f"group {group}: not ours to read") if self.private else {} for group in groups}
 
 
 @pytest.fixture
@@ -145,6 +153,52 @@ async def test_a_partition_without_a_leader_hides_no_end_of_another(
         kafka.sick = False
         assert await rig.obstacle("sick") == ""
         await until(lambda: rig.running.error is None)
+
+
+OPEN = "a transaction is open in Kafka, and 5 offsets of partition 0 wait for its end; "
+
+
+async def test_what_stands_behind_an_open_transaction_is_still_to_come(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka has acknowledged it, and gives it out once the transaction has ended. What nobody holds back is whole."""
+    kafka = Kafka(kept_back={"ships": 5})
+    kafka.gate.set()
+    async with running(desk, monkeypatch, kafka) as rig:
+        assert (await rig.obstacle("ships")).startswith(f"{OPEN}stop its producers and wait")
+        assert (await rig.obstacle("sick"), rig.running.lag) == ("", 0)
+        kafka.kept_back.clear()
+        assert await rig.obstacle("ships") == ""
+
+
+async def test_what_an_open_transaction_held_back_is_lost_with_kafka(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which is said before it is left behind."""
+    kafka = Kafka(kept_back={"ships": 5})
+    kafka.gate.set()
+    async with running(desk, monkeypatch, kafka, SOON) as rig:
+        await until(lambda: rig.running.known.held_back)
+        kafka.lost = TryAgain("nobody answers")
+        assert (await rig.obstacle("ships")).startswith(f"{OPEN}kafka://old does not answer")
+
+
+async def test_groups_whose_commits_may_not_be_read_are_no_groups_that_have_moved(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a takeover their members would begin as if they had never committed. It is shown, and they can be left
+    out."""
+    kafka = Kafka(private=True)
+    kafka.gate.set()
+    async with running(desk, monkeypatch, kafka) as rig:
+        said = "what 1 groups have committed cannot be kept: group g: not ours to read"
+        assert (await rig.obstacle("ships")).startswith(f"nobody knows what is still to come: {said}")
+        ailment = ailment_of(rig.running, None)
+        assert ailment is not None
+        assert said in str(ailment.error)
+        rig.running.change(replace(rig.running.record, cursors="other.*"))
+        assert await rig.obstacle("ships") == ""
+        assert ailment_of(rig.running, None) is None
 
 
 async def test_a_cluster_that_answers_is_not_lost_though_a_look_does_not_end(

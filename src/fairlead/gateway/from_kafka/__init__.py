@@ -3,6 +3,7 @@
     topics.py     Kafka's topics → TOPIC rows of the replica, as an upstream's
     starts.py     records that were deleted in Kafka are deleted here
     cursors.py    what groups have committed in Kafka → cursors of another site
+    ends.py       where Kafka's partitions end
     known.py      what was heard of Kafka last
     granting.py   which reader task reads which partitions, and from where
     giving.py     when that is given, and given anew

@@ -17,7 +17,8 @@ from typing import Final, NamedTuple
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import KafkaUpstream
 from fairlead.kafka import OffsetAndEpoch, TopicPartition
-from fairlead.model.errors import FairleadError
+from fairlead.kafka.errors import PASSING
+from fairlead.model.errors import FairleadError, UnknownGroup
 from fairlead.model.expressions import whole_matches
 from fairlead.model.limits import OFFSET_METADATA_BYTES_MAX
 from fairlead.model.names import GROUP_ID_BYTES_MAX
@@ -62,15 +63,14 @@ async def put_cursors(
 ) -> int:
     """Note what is new in these commits; `topics` by Kafka's names. Answers how many cursors there were."""
     by_shard: dict[Shard, list[Committed]] = {}
-    for group in kept_of(upstream.cursors, list(commits)):
-        found = commits[group]
-        if isinstance(found, FairleadError):
+    for group, found in commits.items():
+        if isinstance(found, FairleadError) or not group or _is_too_long(group):
             continue
         for place, at in found.items():
             known = topics.get(place.topic)
-            if known is not None and _is_possible(group, place, at, known[1]):
+            if known is not None and _is_possible(place, at, known[1]):
                 shard, topic = known
-                committed = Committed(group, topic.number, place.partition, at)
+                committed = Committed(group, topic.number, place.partition, _cut(at))
                 if not _is_known(shard.state, committed, upstream.source):
                     by_shard.setdefault(shard, []).append(committed)
     count = 0
@@ -80,14 +80,32 @@ async def put_cursors(
     return count
 
 
-def _is_possible(group: str, place: TopicPartition, at: OffsetAndEpoch, topic: Topic) -> bool:
-    return (
-        0 <= place.partition < topic.partitions
-        and 0 <= at.offset <= OFFSET_MAX
-        and at.epoch <= EPOCH_MAX
-        and 1 <= len(group.encode()) <= GROUP_ID_BYTES_MAX
-        and len(at.metadata.encode()) <= OFFSET_METADATA_BYTES_MAX
-    )
+def unread(commits: Commits) -> dict[str, str]:
+    """Groups whose offsets are not known or cannot be kept, and why; but for what passes, and groups that are gone."""
+    found: dict[str, str] = {}
+    for group, its in commits.items():
+        if isinstance(its, FairleadError):
+            if not isinstance(its, (*PASSING, UnknownGroup)):
+                found[group] = str(its)
+        elif its and _is_too_long(group):
+            found[group] = f"a group's name has more than {GROUP_ID_BYTES_MAX:,} bytes"
+    return found
+
+
+def _is_too_long(group: str) -> bool:
+    return len(group.encode()) > GROUP_ID_BYTES_MAX
+
+
+def _is_possible(place: TopicPartition, at: OffsetAndEpoch, topic: Topic) -> bool:
+    return 0 <= place.partition < topic.partitions and 0 <= at.offset <= OFFSET_MAX and at.epoch <= EPOCH_MAX
+
+
+def _cut(at: OffsetAndEpoch) -> OffsetAndEpoch:
+    """The commit with as much of what was written beside it as is kept here: a broker of Kafka may allow more."""
+    whole = at.metadata.encode()
+    if len(whole) <= OFFSET_METADATA_BYTES_MAX:
+        return at
+    return at._replace(metadata=whole[:OFFSET_METADATA_BYTES_MAX].decode(errors="ignore"))
 
 
 def _is_known(state: ShardState, committed: Committed, source: bytes) -> bool:

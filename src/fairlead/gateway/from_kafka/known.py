@@ -51,6 +51,8 @@ class Known:
     """By id, those that are kept."""
     ends: dict[tuple[bytes, int], int] = field(default_factory=dict)
     """Where partitions end for a reader of committed records, by id of the topic and number."""
+    held_back: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    """How many offsets lie beyond that, of partitions in which a transaction is open."""
     silent: dict[tuple[bytes, int], str] = field(default_factory=dict)
     """Partitions that did not say so at the last look, and why."""
     gone: dict[bytes, int] = field(default_factory=dict)
@@ -61,7 +63,17 @@ class Known:
     """Those of them whose log Kafka has otherwise."""
     returned: dict[tuple[bytes, int], str] = field(default_factory=dict)
     """Partitions that are not read, and why: a leader of before is back whose records would be dropped."""
+    unread: dict[str, str] = field(default_factory=dict)
+    """Groups that are kept and whose offsets are not known, and why."""
     diverged: tuple[str, ...] = ()
     """Topics of the replica that keep what Kafka's logs have no more."""
     heard_ms: int | None = None
     """When all that was last heard, by the monotonic clock."""
+
+    @property
+    def groups_unread(self) -> str:
+        """That offsets of groups are not known, and why; empty if all are."""
+        if not self.unread:
+            return ""
+        count, why = len(self.unread), min(self.unread.values())
+        return f"what {count:,} groups have committed cannot be kept: {why} (-cursors can leave groups out)"

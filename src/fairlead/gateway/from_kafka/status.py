@@ -31,7 +31,8 @@ def ailment_of(running: RunningUpstream, replicator: Ailment | None) -> Ailment 
     if replicator is not None:
         return replicator
     alarms = [each["reason"] for each in alarms_of(running)]
-    return Ailment(NotAllowed(alarms[0]), running.since_ms) if alarms else None
+    why = alarms[0] if alarms else running.known.groups_unread
+    return Ailment(NotAllowed(why), running.since_ms) if why else None
 
 
 def alarms_of(running: RunningUpstream) -> list[dict[str, Any]]:
@@ -92,6 +93,7 @@ def row(
         "bytesCopied": running.counts.size_bytes,
         "duplicates": running.counts.duplicates,
         "cursorsCopied": running.counts.cursors,
+        "groupsUnread": len(running.known.unread),
         "heardSeconds": None if heard is None else (cluster.clock.monotonic_ms() - heard) // 1000,
         "partitionsBehind": answer.behind_total - answer.conflicts_total,
         "conflicts": answer.conflicts_total,

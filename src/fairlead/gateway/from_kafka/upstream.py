@@ -8,7 +8,7 @@ Kafka does not answer, what was given stands: its readers wait for it themselves
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -18,7 +18,8 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import KafkaUpstream
 from fairlead.gateway.from_kafka import topics
-from fairlead.gateway.from_kafka.cursors import put_cursors
+from fairlead.gateway.from_kafka.cursors import kept_of, put_cursors, unread
+from fairlead.gateway.from_kafka.ends import note_ends
 from fairlead.gateway.from_kafka.giving import Giving
 from fairlead.gateway.from_kafka.granting import KafkaGranting, Wanted
 from fairlead.gateway.from_kafka.known import GONE_BROKERS, Counts, KafkaTiming, Known
@@ -26,7 +27,6 @@ from fairlead.gateway.from_kafka.looks import Heard, Looks, is_lost
 from fairlead.gateway.from_kafka.notes import clear_notes, is_set_aside
 from fairlead.gateway.from_kafka.parting import cut_all, note_returned
 from fairlead.gateway.from_kafka.starts import follow_starts, keeps_all
-from fairlead.kafka import LATEST, TopicPartition
 from fairlead.kafka import Cluster as Kafka
 from fairlead.kafka.errors import PASSING
 from fairlead.kafka.opening import open_by_file
@@ -150,7 +150,7 @@ class RunningUpstream:
                 return f"partition {partition}: {known.silent[id, partition]}"
             if (id, partition) not in known.ends:
                 return f"{self.record.path} has not said where it ends since this server started"
-        return ""
+        return known.groups_unread
 
     def progress(self, message: Progress) -> None:
         """The replica has recorded this."""
@@ -243,7 +243,7 @@ class RunningUpstream:
         wanted = self._wanted(owned)
         returned = self.known.returned
         await self._give(stream, tuple(each for each in wanted if (each.topic_id, each.partition) not in returned))
-        await self._note_ends(kafka, wanted)
+        await note_ends(kafka, self.known, wanted, self._timing.leaders_s)
         await self._cursors(kafka, stream, owned)
         await self._starts(kafka, owned)
         silent = self.known.silent
@@ -313,13 +313,18 @@ class RunningUpstream:
             self._giving.give(self.record, stream, wanted)
 
     async def _cursors(self, kafka: Kafka, stream: Stream, owned: Mapping[bytes, tuple[Shard, Topic]]) -> None:
-        if self.record.cursors != "none":
-            commits = await kafka.all_committed({name: each.node for name, each in (await kafka.groups()).items()})
-            kept = {self.known.topics[id].name: found for id, found in owned.items()}
-            self.counts.cursors += await put_cursors(stream, self.record, kept, commits)
-            for found in commits.values():
-                if isinstance(found, PASSING):
-                    raise found
+        if self.record.cursors == "none":
+            self.known.unread = {}
+            return
+        groups = await kafka.groups()
+        kept = kept_of(self.record.cursors, list(groups))
+        commits = await kafka.all_committed({name: groups[name].node for name in kept})
+        its = {self.known.topics[id].name: found for id, found in owned.items()}
+        self.counts.cursors += await put_cursors(stream, self.record, its, commits)
+        self.known.unread = unread(commits)
+        for found in commits.values():
+            if isinstance(found, PASSING):
+                raise found
 
     async def _starts(self, kafka: Kafka, owned: Mapping[bytes, tuple[Shard, Topic]]) -> None:
         is_followed = self.record.deletes == "follow"
@@ -327,16 +332,6 @@ class RunningUpstream:
         told = [self.known.topics[id] for id in owned if (is_followed or self._kept.get(id)) and id not in silent]
         its = {each.name: owned[each.topic_id] for each in told}
         await follow_starts(kafka, self.record, its, {each.name: len(each.partitions) for each in told})
-
-    async def _note_ends(self, kafka: Kafka, wanted: Sequence[Wanted]) -> None:
-        """Partitions of which that is not heard now end where they did, as far as anybody knows."""
-        places = {TopicPartition(each.topic, each.partition): (each.topic_id, each.partition) for each in wanted}
-        told = await kafka.told_offsets(places, LATEST, committed=True, seconds=self._timing.leaders_s)
-        found = {places[place]: each for place, each in told.items()}
-        known = self.known
-        known.silent = {at: str(each) for at, each in found.items() if isinstance(each, FairleadError)}
-        before = {at: known.ends[at] for at in known.silent if at in known.ends}
-        known.ends = before | {at: each.offset for at, each in found.items() if not isinstance(each, FairleadError)}
 
 
 def end_here(stream: Stream, topic_id: bytes, partition: int) -> int:
