@@ -15,7 +15,14 @@ from fairlead.cluster import removals
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.keys import LINK
 from fairlead.cluster.stream import CommittedOffset, Stream
-from fairlead.cluster.values import CopyPermission, LinkRecord, StreamSettings, UpstreamRecord, link_from_json
+from fairlead.cluster.values import (
+    CopyPermission,
+    KafkaUpstream,
+    LinkRecord,
+    StreamSettings,
+    UpstreamRecord,
+    link_from_json,
+)
 from fairlead.model.errors import (
     AlreadyExists,
     BadRequest,
@@ -248,6 +255,25 @@ async def test_links_are_kept_and_given_once(open_cluster: Open) -> None:
     await again.links.remove(link.id)
     with pytest.raises(NotFound):
         again.links.find(again.stream("/ships").id, NEW_YORK)
+
+
+async def test_nothing_is_recorded_of_a_stream_that_is_deleted(open_cluster: Open) -> None:
+    """Another cluster was asked first, for seconds, and meanwhile the stream was deleted: nobody would ever remove
+    it."""
+    cluster = await open_cluster("sanfrancisco")
+    stream = await cluster.create_stream("/ships", StreamSettings())
+    link = link_of(cluster)
+    await cluster.delete_stream("/ships")
+    before = dict(cluster.meta.state.entries)
+    for recorded in (
+        cluster.links.add(link),
+        cluster.links.add_upstream(UpstreamRecord(stream.id, NEW_YORK)),
+        cluster.links.allow_copy(CopyPermission(stream.id, NEW_YORK, 0)),
+        cluster.kafka.add(KafkaUpstream(stream.id, "old", b"l" * 16, "/file", "the-one", "ships")),
+    ):
+        with pytest.raises(UnknownStream, match="was deleted meanwhile"):
+            await recorded
+    assert cluster.meta.state.entries == before
 
 
 async def test_paths_of_other_clusters_are_text_only_where_they_are_stored(open_cluster: Open) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from fairlead.cluster.keys import KAFKA, kafka_clusters, kafka_key
-from fairlead.cluster.records import put_record
+from fairlead.cluster.records import put_record, put_record_of
 from fairlead.cluster.values import KafkaUpstream, kafka_from_json, kafka_json
 from fairlead.model.errors import AlreadyExists, NotFound
 from fairlead.streamlog.writing.draft import Draft
@@ -60,6 +60,7 @@ class KafkaUpstreams:
 
         Raises:
             AlreadyExists: it does, under that name or another.
+            UnknownStream: the stream was deleted meanwhile.
         """
         key = kafka_key(upstream.stream, upstream.name)
 
@@ -75,7 +76,7 @@ class KafkaUpstreams:
                     raise AlreadyExists(
                         f"the Kafka cluster {each.kafka_cluster} is an upstream already, as {each.path}"
                     )
-            put_record(draft, key, kafka_json(upstream))
+            put_record_of(draft, upstream.stream, key, kafka_json(upstream))
 
         await self._submit(request)
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from fairlead.cluster import side_copies
 from fairlead.cluster.keys import LINK, UPSTREAM, allowed, allowed_key, upstream_key, upstreams
-from fairlead.cluster.records import put_record
+from fairlead.cluster.records import put_record, put_record_of
 from fairlead.cluster.values import (
     CopyPermission,
     LinkRecord,
@@ -102,6 +102,7 @@ class Links:
         Raises:
             AlreadyExists: the source has that replica.
             InvalidValue: it has 64 already; copies under way are counted by themselves.
+            UnknownStream: the source was deleted meanwhile.
         """
         async with self._adding:
             standing = self.standing(link.source)
@@ -115,7 +116,7 @@ class Links:
                 )
             if link.once is not None and copies >= REPLICAS_PER_STREAM_MAX:
                 raise InvalidValue(f"{copies} copies of {link.source_path} are under way; begin this one when one ends")
-            await self._submit(lambda draft: put_record(draft, LINK.key(link.id), link_json(link)))
+            await self._submit(lambda draft: put_record_of(draft, link.source, LINK.key(link.id), link_json(link)))
         return link
 
     async def edit(self, link: bytes, **changes: Any) -> LinkRecord:
@@ -197,6 +198,7 @@ class Links:
         Raises:
             AlreadyExists: it is accepted already.
             InvalidValue: there are 64 already.
+            UnknownStream: the replica was deleted meanwhile.
         """
         async with self._adding:
             others = self.standing_upstreams(upstream.stream)
@@ -207,7 +209,8 @@ class Links:
                     f"the stream has {len(others)} upstreams, and no more are allowed; remove one, or let "
                     f"{upstream.path} feed one of them"
                 )
-            await self._submit(lambda draft: put_record(draft, _upstream_key(upstream), upstream_json(upstream)))
+            key, entry = _upstream_key(upstream), upstream_json(upstream)
+            await self._submit(lambda draft: put_record_of(draft, upstream.stream, key, entry))
         return upstream
 
     async def bind_upstream(
@@ -261,6 +264,7 @@ class Links:
 
         Raises:
             InvalidValue: there are 64 already.
+            UnknownStream: the stream was deleted meanwhile.
         """
         key = allowed_key(permission.stream, permission.path)
 
@@ -268,7 +272,7 @@ class Links:
             others = [each for each in self.copy_permissions(permission.stream) if each.path != permission.path]
             if len(others) >= UPSTREAMS_PER_STREAM_MAX:
                 raise InvalidValue(f"the stream allows {len(others)} copies, and no more are possible; remove one")
-            put_record(draft, key, permission_json(permission))
+            put_record_of(draft, permission.stream, key, permission_json(permission))
 
         await self._submit(request)
 
