@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,11 @@ async def test_a_topic_that_is_left_out_from_now_on_stays_as_it_is(tmp_path: Pat
             await sf.write(SHIPS, name, b"2")
         await until(lambda: ny.ends(SHIPS) == {"a": 2, "b": 1} and up_to_date(sf))
         assert sf.links.list(SHIPS)[0]["duplicates"] == 0
+        (running,) = sf.manager.running
+        assert running.answer is not None
+        running.answer, running.not_sent = replace(running.answer, behind_total=1), 1  # it was behind before that
+        row = sf.links.list(SHIPS)[0]
+        assert (row["isUptodate"], row["partitionsBehind"]) == (True, 0)
 
 
 async def test_a_topic_that_is_renamed_into_a_link_brings_its_past(tmp_path: Path) -> None:

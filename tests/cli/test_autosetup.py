@@ -94,7 +94,16 @@ def test_a_copy_that_nobody_carries_says_so(fairlead: CommandLine) -> None:
     fairlead.ok("stream delete -path /nobody1 --yes")
 
 
-def row(state: str, percent: int, pending: int, error: str = "", replicator: str = "carrying") -> dict[str, Any]:
+def row(
+    state: str,
+    percent: int,
+    pending: int,
+    error: str = "",
+    replicator: str = "carrying",
+    *,
+    behind: int = 0,
+    conflicts: int = 0,
+) -> dict[str, Any]:
     """Of `replica list`."""
     return {
         "cluster": "sanfrancisco",
@@ -103,7 +112,8 @@ def row(state: str, percent: int, pending: int, error: str = "", replicator: str
         "replicaState": f"REPLICA_STATE_{state}",
         "copyTableCompletionPercentage": percent,
         "putsPending": pending,
-        "conflicts": 0,
+        "partitionsBehind": behind,
+        "conflicts": conflicts,
         "errors": {"Msg": error} if error else {},
         "replicator": {"state": replicator},
     }
@@ -115,7 +125,7 @@ def answers(fairlead: CommandLine, monkeypatch: pytest.MonkeyPatch) -> list[Any]
     found: list[dict[str, Any] | Exception] = []
     rows: Iterator[dict[str, Any] | Exception] = iter(found)
 
-    def call(command: Command, params: Mapping[str, Any], cluster: str | None) -> Envelope:
+    def call(command: Command, params: Mapping[str, Any], cluster: str | None = None) -> Envelope:
         if command.verb == "autosetup":
             return Envelope(
                 ({"source": "/s", "replicaPath": "/r", "done": ["created /r"], "next": "it is copied"},), {}
@@ -164,6 +174,42 @@ def test_a_link_that_has_stopped_is_not_waited_for(fairlead: CommandLine, answer
     done = fairlead(WAIT)
     assert done.code == 1
     assert "the replica /r has stopped: it is another stream; run: this" in done.err
+
+
+def test_what_is_repaired_is_waited_for_and_what_is_set_aside_is_told(
+    fairlead: CommandLine, answers: list[Any]
+) -> None:
+    """A replica is not in step while partitions are behind; those that wait for somebody who decides are behind for
+    ever."""
+    answers += [row("REPLICATING", 100, 0, behind=3, conflicts=2), row("REPLICATING", 100, 0)]
+    done = fairlead(WAIT)
+    assert (done.code, done.out) == (0, "/mapr/sanfrancisco/r is in step\n")
+    assert done.err.splitlines()[2:] == ["100 %  1 partitions to repair"]
+    answers += [row("REPLICATING", 100, 0, behind=2, conflicts=2)]
+    said = "the replica /r has all but 2 partitions, which are set aside: `fairlead stream replica list -path /s` names"
+    done = fairlead(WAIT)
+    assert (done.code, done.out) == (1, "")
+    assert said in done.err.splitlines()[-1]
+
+
+def test_a_copy_says_how_much_was_set_aside(
+    fairlead: CommandLine, answers: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its exit code too, since nobody looks at it once it has ended. The link that was made beside it goes on."""
+    copied = {"state": "done", "error": "", "recordsCopied": 5, "conflicts": 2}
+    monkeypatch.setattr(copystream, "_start", lambda *_: None)
+    monkeypatch.setattr(copystream, "call", lambda *_: Envelope((copied,), {}))
+    said = "2 partitions were set aside: topics there have their names, or other records"
+    fairlead.refused("copystream -src /a -dst /b", f"the copy to /b has ended; {said}")
+    begun_and_resumed: list[dict[str, Any]] = [{}, {}]
+    answers += begun_and_resumed
+    with_copy = "stream replica autosetup -path /s -replica /r -directcopy false"
+    ended = f"copied 5 records of /mapr/sanfrancisco/s to /mapr/sanfrancisco/r; {said}"
+    fairlead.refused(with_copy, f"created /r; {ended}; what comes later follows")
+    copied["conflicts"] = 0
+    answers += begun_and_resumed
+    for line in ("copystream -src /a -dst /b", with_copy):
+        fairlead.ok(line)
 
 
 def test_a_server_that_is_away_for_a_moment_is_waited_for(fairlead: CommandLine, answers: list[Any]) -> None:

@@ -198,7 +198,7 @@ def test_without_a_direct_copy_the_links_wait_for_copystream(
         assert links(both, "/mapr/newyork/later") == [("/mapr/sanfrancisco/later", True, True)]
         if stopped:
             raise KeyboardInterrupt
-        return Envelope(({"recordsCopied": 3},), {})
+        return Envelope(({"recordsCopied": 3, "conflicts": 0},), {})
 
     monkeypatch.setattr(set_up, "ended", ended)
     here, there = "/mapr/sanfrancisco/later", "/mapr/newyork/later"

@@ -92,7 +92,8 @@ def _in_step(params: Mapping[str, Any], cluster: str | None, timeout: float | No
     """Wait until all that there was when the link began has arrived; a server that is away meanwhile is waited for too.
 
     Raises:
-        FairleadError: the link has stopped or is gone, or it takes longer than `timeout` seconds.
+        FairleadError: the link has stopped or is gone, it takes longer than `timeout` seconds, or partitions are set
+            aside.
         Interrupted: Ctrl-C; replication goes on.
     """
     clock = SystemClock()
@@ -103,8 +104,8 @@ def _in_step(params: Mapping[str, Any], cluster: str | None, timeout: float | No
         while True:
             try:
                 row = _standing(_row(params, cluster), what)
-                if row["replicaState"] == "REPLICA_STATE_REPLICATING" and not row["errors"]:
-                    return Envelope((row,), {"status": "OK", "total": 1, "data": [row]})
+                if _has_come(row):
+                    return _whole(row, what, params)
                 percent, far, phase = row["copyTableCompletionPercentage"], _how_far(row), _phase(row)
             except Unreachable as error:
                 far = phase = str(error)
@@ -116,6 +117,20 @@ def _in_step(params: Mapping[str, Any], cluster: str | None, timeout: float | No
         raise Interrupted(f"{what} is not in step yet{far and f' ({far})'}; {_goes_on(params)}") from None
     finally:
         progress.end()
+
+
+def _has_come(row: Mapping[str, Any]) -> bool:
+    """All that comes by itself is there."""
+    goes_on = row["replicaState"] == "REPLICA_STATE_REPLICATING" and not row["errors"]
+    return goes_on and row["partitionsBehind"] == row["conflicts"]
+
+
+def _whole(row: dict[str, Any], what: str, params: Mapping[str, Any]) -> Envelope:
+    """The answer. Raises: FairleadError: partitions are set aside, until somebody decides."""
+    if row["conflicts"]:
+        names = f"`fairlead stream replica list -path {params['path']}` names them"
+        raise FairleadError(f"{what} has all but {row['conflicts']:,} partitions, which are set aside: {names}")
+    return Envelope((row,), {"status": "OK", "total": 1, "data": [row]})
 
 
 def _standing(row: dict[str, Any] | None, what: str) -> dict[str, Any]:
@@ -143,7 +158,9 @@ def _row(params: Mapping[str, Any], cluster: str | None) -> dict[str, Any] | Non
 
 
 def _how_far(row: Mapping[str, Any]) -> str:
-    return _phase(row) or f"{row['putsPending']:,} records to go"
+    behind = row["partitionsBehind"] - row["conflicts"]
+    left = f"{behind:,} partitions to repair" if behind and not row["putsPending"] else ""
+    return _phase(row) or left or f"{row['putsPending']:,} records to go"
 
 
 def _phase(row: Mapping[str, Any]) -> str:

@@ -34,7 +34,15 @@ _REMOVE = BY_PATH["/rest/copystream/remove"]
 
 def _copy(command: Command, params: Mapping[str, Any], cluster: str | None) -> Envelope:
     _start(command, params, cluster)
-    return ended(params, cluster)
+    answer = ended(params, cluster)
+    if answer.first["conflicts"]:
+        raise FairleadError(f"the copy to {params['dst']} has ended; {set_aside(answer.first['conflicts'])}")
+    return answer
+
+
+def set_aside(partitions: int) -> str:
+    """What a copy has left out, in words."""
+    return f"{partitions:,} partitions were set aside: topics there have their names, or other records"
 
 
 def ended(params: Mapping[str, Any], cluster: str | None) -> Envelope:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from fairlead.cli.calls import call
-from fairlead.cli.copystream import START, ended
+from fairlead.cli.copystream import START, ended, set_aside
 from fairlead.cli.two_clusters import CREATE, DELETE, INFO, Steps, global_path, settings_of
 from fairlead.client.admin import Envelope
 from fairlead.client.catalog import BY_PATH
@@ -211,26 +211,31 @@ def _copied(answer: Envelope, pair: Pair) -> Envelope:
     """Copy what is there, then let the links go on.
 
     Raises:
-        FairleadError, Interrupted: the links are there, and paused; it says how they go on.
+        FairleadError, Interrupted: the links are there, and paused, and it says how they go on; or all is done, and
+            partitions are set aside.
     """
     ways = [pair, pair.back] if pair.multimaster else [pair]
     resumes = " and ".join(f"fairlead stream replica resume -path {way.source} -replica {way.replica}" for way in ways)
-    done = list(answer.first["done"])
+    done, conflicts = list(answer.first["done"]), 0
     try:
         for way in ways if pair.existing else ways[:1]:
             names = {"src": str(way.source), "dst": str(way.replica)}
             call(START, names)
             copy = ended(names, None).first
             done.append(f"copied {copy['recordsCopied']:,} records of {way.source} to {way.replica}")
+            conflicts += copy["conflicts"]
     except FairleadError as error:
         raise FairleadError(f"{error}; all is set up and paused, to start without a copy run: {resumes}") from error
     except KeyboardInterrupt:
         raise Interrupted(f"all is set up, and the copy goes on; after it run: {resumes}") from None
-    if pair.given["paused"]:
-        return _with(answer, done=done, next=f"nothing is sent yet: run {resumes}")
-    for way in ways:
-        call(_RESUME, way.link)
-    return _with(answer, done=done, next="what comes later follows")
+    what_follows = f"nothing is sent yet: run {resumes}"
+    if not pair.given["paused"]:
+        for way in ways:
+            call(_RESUME, way.link)
+        what_follows = "what comes later follows"
+    if conflicts:
+        raise FairleadError(f"{'; '.join(done)}; {set_aside(conflicts)}; {what_follows}")
+    return _with(answer, done=done, next=what_follows)
 
 
 def _with(answer: Envelope, **changes: Any) -> Envelope:

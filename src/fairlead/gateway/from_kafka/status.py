@@ -95,7 +95,7 @@ def row(
         "cursorsCopied": running.counts.cursors,
         "groupsUnread": len(running.known.unread),
         "heardSeconds": None if heard is None else (cluster.clock.monotonic_ms() - heard) // 1000,
-        "partitionsBehind": answer.behind_total - answer.conflicts_total,
+        "partitionsBehind": answer.behind_total,
         "conflicts": answer.conflicts_total,
         "behind": [_behind(each, replica) for each in answer.behind[:SHOWN_MAX]],
         "stopped": alarms[:SHOWN_MAX],

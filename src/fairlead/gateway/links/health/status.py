@@ -157,7 +157,7 @@ def _ours(link: RunningLink, stream: Stream) -> dict[str, Any]:
         "bytesPerSecond": link.rate.bytes_per_second,
         "duplicates": link.counts.duplicates,
         "positions": _positions(link, stream),
-        "partitionsBehind": _behind_total(link, stream),
+        "partitionsBehind": _behind_total(link, stream) - link.not_sent,
         "conflicts": link.conflicts + len(deleted),
         "unconfirmedOwner": link.unconfirmed(stream),
         "superseded": 0 if answer is None else answer.superseded_records,
