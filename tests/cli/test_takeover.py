@@ -19,7 +19,7 @@ LINE = "stream topic takeover -path /s -topic .*"
 def row(*, dry: bool, changed: int = 2, refused: int = 0, brought: int = 0, **more: Any) -> dict[str, Any]:
     """Of `job show`."""
     counts = {"topics": 3, "done": 3, "changed": changed, "refused": refused, "brought": brought, "percent": 100}
-    said = {"waitsfor": "", "error": "", "refusals": [], "dry_run": str(dry).lower()}
+    said = {"waitsfor": "", "error": "", "refusals": [], "lacking": 0, "lacks": [], "dry_run": str(dry).lower()}
     return {"id": "0a", "kind": "takeover", "state": "done", **counts, **said, **more}
 
 
@@ -84,6 +84,20 @@ def test_with_yes_the_topics_are_taken_over_at_once(fairlead: CommandLine, asked
     assert done.err.splitlines()[2] == "asked /mapr/la/s: it answers"
     assert [params.get("dryrun") for params in asked] == [None]
     assert fairlead(f"{LINE} --yes --nowait").out.startswith("2 topics taken over")
+
+
+def test_by_force_it_says_what_each_topic_was_taken_over_without(
+    fairlead: CommandLine, asked: list[Mapping[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever forces it has said so before: no refusal, and the exit code is 0."""
+    lack = {"topic": "box", "what": "2 records of partition 0 of /mapr/la/s could not be brought"}
+    forced = Envelope((row(dry=False, lacking=1, lacks=[lack]),), {})
+    monkeypatch.setattr(module, "ended", lambda id, cluster: forced)
+    done = fairlead(f"{LINE} -force --yes")
+    assert done.code == 0
+    first, _, *listed = done.out.splitlines()
+    assert first.startswith("2 topics taken over, 1 of them without all that is elsewhere")
+    assert listed[0].split(maxsplit=1) == list(lack.values())
 
 
 def test_a_dry_run_asks_nobody(fairlead: CommandLine, asked: list[Mapping[str, Any]]) -> None:

@@ -96,7 +96,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked(fairlead: Comm
 def row(state: str, done: int, waits: str = "", **more: Any) -> dict[str, Any]:
     """Of `job show`."""
     counts = {"topics": 50_000, "done": done, "changed": done, "refused": 0, "percent": done // 500}
-    said = {"waitsfor": waits, "to": "/mapr/ny/s", "dry_run": "false", "error": "", "refusals": []}
+    said = {"waitsfor": waits, "to": "/mapr/ny/s", "dry_run": "false", "error": "", "refusals": [], "lacks": []}
     return {"id": "0a", "kind": "transfer", "state": state, **counts, **said, **more}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -14,14 +15,16 @@ from fairlead.cluster import owner_log
 from fairlead.cluster.jobs import JobRecord
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.claims import ClaimOptions
-from fairlead.model.errors import InvalidValue, NotOwner, UnknownTopic
-from fairlead.protocol.batch import LOG_APPEND_TIME, read_header
+from fairlead.model.errors import InvalidValue, NotOwner, StorageUnavailable, UnknownTopic
+from fairlead.protocol.batch import LOG_APPEND_TIME, TRANSACTIONAL, read_header, set_offset
 from fairlead.streamlog.requests.cuts import cut
 from fairlead.streamlog.requests.ownership import hand_over
 from fairlead.streamlog.values import Topic
+from fairlead.streamlog.writing.draft import Draft
 from tests.gateway.rig import SHIPS, Site
 from tests.streamlog.world import batch_of, values_at
-from tests.support.batches import produced_to
+from tests.support.batches import changed, produced_to
+from tests.support.rows import said_of
 from tests.support.waiting import until
 
 PLAIN, DRY = ClaimOptions(), ClaimOptions(dry_run=True)
@@ -30,15 +33,34 @@ PLAIN, DRY = ClaimOptions(), ClaimOptions(dry_run=True)
 async def tailed(stream: Stream, name: str, *values: bytes, partitions: int = 1) -> Topic:
     """A topic of which each partition was cut at 0: what it had is in a diverged topic. The topic."""
     topic = await stream.create_topic(name, partitions)
-    shard = stream.shard_for(name)
-    keep = uuid5(UUID(bytes=topic.incarnation), "0 9").bytes
     for partition in range(partitions):
         for value in values:
-            await produced_to(shard, topic.number, partition, batch_of(b"%d " % partition + value))
-        await shard.submit(lambda draft, p=partition: cut(draft, topic.number, p, 0, "takeover", 9, keep))  # type: ignore[misc]
+            await produced_to(stream.shard_for(name), topic.number, partition, batch_of(b"%d " % partition + value))
+    await cut_off(stream, topic)
+    return topic
+
+
+async def cut_off(stream: Stream, topic: Topic) -> None:
+    """Each partition is cut at 0."""
+    shard = stream.shard_for(topic.name)
+    keep = uuid5(UUID(bytes=topic.incarnation), "0 9").bytes
+    for partition in range(topic.partitions):
+        request = partial(
+            cut, number=topic.number, partition=partition, offset=0, reason="takeover", by_epoch=9, keep=keep
+        )
+        await shard.submit(request)
     assert shard.copy_tails is not None
     await shard.copy_tails()
-    return topic
+
+
+def in_transaction(draft: Draft, topic: Topic, value: bytes) -> None:
+    """A batch of a Kafka cluster's transaction, whose end does not come."""
+    base = draft.state.partition(topic.number, 0).end
+    batch = changed(batch_of(value, producer_id=7, epoch=0), attributes=TRANSACTIONAL)
+    data = bytes(set_offset(batch, base, topic.epoch))
+    records, _, crc = said_of(data)
+    place = (topic.number, 0, base, base, topic.epoch, draft.stream_id, None, 0)
+    draft.add_batch(*place, data, records=records, bits=TRANSACTIONAL, crc=crc)
 
 
 async def claimed(site: Site, topics: str, options: ClaimOptions = PLAIN) -> JobRecord:
@@ -141,6 +163,41 @@ async def test_what_cannot_be_claimed_is_refused(sf: Site, ships: Stream) -> Non
     with pytest.raises(NotOwner):
         await claimed(sf, name, ClaimOptions(into="box"))
     assert shard.state.partition(topic.number, 0).end == 0
+
+
+async def test_what_lies_behind_an_open_transaction_is_refused_and_the_rest_claimed(sf: Site, ships: Stream) -> None:
+    """A reader of committed records never sees it; it was said to be claimed."""
+    topic = await ships.create_topic("box", 2)
+    shard = ships.shard_for("box")
+    await produced_to(shard, topic.number, 0, batch_of(b"before"))
+    await shard.submit(partial(in_transaction, topic=topic, value=b"open"))
+    await produced_to(shard, topic.number, 0, batch_of(b"behind"))
+    await produced_to(shard, topic.number, 1, batch_of(b"other"))
+    await cut_off(ships, topic)
+    job = await claimed(sf, "box.diverged.sf.0")
+    assert reason(job) == "2 records of partition 0 cannot be claimed: the end of a transaction is missing"
+    assert (job.state, job.changed, job.refused, job.brought) == ("done", 0, 1, 2)
+    assert values_at(shard, topic.number, 0) == {0: b"before"}
+    assert values_at(shard, topic.number, 1) == {0: b"other"}
+
+
+async def test_what_was_claimed_before_a_batch_had_to_wait_is_counted(
+    sf: Site, ships: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of topics that were done, and of one that was not."""
+    _, two = [await tailed(ships, name, b"x", partitions=2) for name in ("one", "two")]
+    claim, failed = module.claim, list[int]()
+
+    def failing_once(draft: Draft, number: int, partition: int, *others: Any, **more: Any) -> int:
+        if (number, partition) == (two.number, 1) and not failed:
+            failed.append(number)
+            raise StorageUnavailable("the disk fails")
+        return claim(draft, number, partition, *others, **more)
+
+    monkeypatch.setattr(module, "claim", failing_once)
+    job = await claimed(sf, ".*")
+    assert failed
+    assert (job.state, job.done, job.changed, job.refused, job.brought) == ("done", 2, 2, 0, 4)
 
 
 async def test_a_topic_that_is_gone_leaves_its_tail_to_another(sf: Site, ships: Stream) -> None:

@@ -71,6 +71,23 @@ async def test_a_job_waits_where_a_neighbour_does_not_answer_and_goes_on_by_itse
     assert runner.row(job)["waitsfor"] == ""
 
 
+async def test_topics_of_a_batch_that_had_no_turn_are_handed_on_once_more(sf: Site) -> None:
+    """Its work may stop within a batch; what was done before that is noted."""
+    hand = Hand()
+
+    async def some(job: JobRecord, topics: Sequence[str]) -> BatchOutcome:
+        done = min(len(topics), 300)
+        hand.batches.append(topics[:done])
+        return BatchOutcome(done, done=done)
+
+    hand.do = some  # type: ignore[method-assign]
+    job = job_of(sf)
+    await runner_of(sf, hand).add(job, NAMES)
+    await until(lambda: not sf.cluster.jobs.get(job.id).running)
+    assert [name for batch in hand.batches for name in batch] == NAMES
+    assert sf.cluster.jobs.get(job.id).changed == len(NAMES)
+
+
 async def test_a_job_goes_on_where_the_server_ended(sf: Site) -> None:
     """The batch that was under way has its turn again; what was noted before has not."""
     hand = Hand()

@@ -1,6 +1,7 @@
 """Claims: what a diverged topic of a stream keeps is appended to the topic that it was cut off, each record once.
 
-In: a diverged topic and the topic that is to have its records, both of the stream. Out: how many records were appended.
+In: a diverged topic and the topic that is to have its records, both of the stream. Out: how many records were appended,
+and why not all could be.
 Always true: progress is in the log of the topic that gets them, in the same commit (`requests/claimed.py`), so a claim
 that is begun again, here or at a later owner, brings only what is missing.
 """
@@ -41,9 +42,9 @@ class Claiming:
         tail = self._tail.state.partition(self.topic.number, partition)
         return tail.end - self._next(partition, tail.log_start)
 
-    async def run(self, go_on: Callable[[], bool] = lambda: True) -> int:
-        """Append what is missing, as far as it is here now, or until it shall not `go_on`; answers how many records
-        these were.
+    async def run(self, go_on: Callable[[], bool] = lambda: True, told: Callable[[int], None] = lambda _: None) -> str:
+        """Append what is missing, as far as it is here now, or until it shall not `go_on`; answers why some of it
+        cannot be claimed, empty if it can. `told` hears how many records each commit has appended.
 
         Raises:
             UnknownTopic, NotOwner, OwnerPending, NotAllowed, InvalidValue
@@ -54,22 +55,26 @@ class Claiming:
                 f"it has {self.topic.partitions} partitions, {self.into.name} has {self.into.partitions}; "
                 f"give {self.into.name} as many"
             )
-        return sum([await self._partition(partition, go_on) for partition in range(self.topic.partitions)])
+        left = [await self._partition(partition, go_on, told) for partition in range(self.topic.partitions)]
+        return "; ".join(filter(None, left))
 
-    async def _partition(self, partition: int, go_on: Callable[[], bool]) -> int:
+    async def _partition(self, partition: int, go_on: Callable[[], bool], told: Callable[[int], None]) -> str:
         end = self._tail.state.partition(self.topic.number, partition).end
-        at, records, id = self._begin(partition), 0, tail_id(self.topic.incarnation, partition)
+        at, id = self._begin(partition), tail_id(self.topic.incarnation, partition)
         while at < end and go_on():
             try:
                 fetched = await asyncio.to_thread(self._read, partition, at)
             except OffsetOutOfRange as error:
+                if at > error.end:
+                    return f"partition {partition} was cut meanwhile; claim it again"
                 # Records expire while they are claimed.
                 at = max(at, error.start)
                 continue
             batches = tail_batches(id, fetched.batches, fetched.aborted)
             to = _end_of(fetched, at)
             if to == at:
-                break
+                why = "the end of a transaction is missing" if fetched.stable_end < end else "claim it again"
+                return f"{end - at:,} records of partition {partition} cannot be claimed: {why}"
             request = partial(
                 claim,
                 number=self.into.number,
@@ -80,9 +85,9 @@ class Claiming:
                 stamped=self._stamped,
                 start=self._tail.state.partition(self.topic.number, partition).log_start,
             )
-            records += await self._target.submit(request, sum(len(batch.data) for batch in batches))
+            told(await self._target.submit(request, sum(len(batch.data) for batch in batches)))
             at = to
-        return records
+        return ""
 
     def _begin(self, partition: int) -> int:
         """Where a claim goes on.

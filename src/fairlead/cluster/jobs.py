@@ -41,6 +41,14 @@ class Refusal:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """A topic that was changed as `-force` says, though something of it is missing, and what."""
+
+    topic: str
+    what: str
+
+
 def refusals(names: Iterable[str], outcomes: Iterable[object]) -> list[Refusal]:
     """The topics of a batch that stay as they are, of what became of each.
 
@@ -57,12 +65,15 @@ def refusals(names: Iterable[str], outcomes: Iterable[object]) -> list[Refusal]:
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What became of a batch of topics; whoever is neither changed nor refused was as it should be already."""
+    """What became of a batch of topics; whoever of those `done` is neither changed nor refused was as it should be."""
 
     changed: int
     refused: Sequence[Refusal] = ()
     brought: int = 0
     """Records that came for it: from neighbours, or from diverged topics."""
+    lacks: Sequence[Lack] = ()
+    done: int | None = None
+    """So many of the batch had their turn, and the others are handed on once more; None: all had it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +115,10 @@ class JobRecord:
     """The same of all of them; what would come, if nothing is to be changed."""
     refusals: tuple[Refusal, ...] = field(default=())
     """The first of the refused."""
+    lacking: int = 0
+    """Topics that were changed though something is missing."""
+    lacks: tuple[Lack, ...] = field(default=())
+    """The first of them."""
     state: str = RUNNING
     """`running`, `done`, `cancelled` or `failed`."""
     error: str = ""
@@ -117,7 +132,7 @@ class JobRecord:
 
     def after(self, topics: int, outcome: BatchOutcome, now_ms: int) -> JobRecord:
         """The same with so many more topics that had their turn; the last of them end it, unless somebody has."""
-        room = REFUSALS_SHOWN - len(self.refusals)
+        room, room_of_lacks = REFUSALS_SHOWN - len(self.refusals), REFUSALS_SHOWN - len(self.lacks)
         further = replace(
             self,
             done=self.done + topics,
@@ -125,6 +140,8 @@ class JobRecord:
             refused=self.refused + len(outcome.refused),
             brought=self.brought + outcome.brought,
             refusals=(*self.refusals, *outcome.refused[:room]),
+            lacking=self.lacking + len(outcome.lacks),
+            lacks=(*self.lacks, *outcome.lacks[:room_of_lacks]),
         )
         return further.ended(DONE, now_ms) if self.running and further.done >= self.total else further
 
@@ -165,7 +182,7 @@ class Jobs:
     def topics(self, job: JobRecord) -> Sequence[str]:
         """The topics whose turn is next, at most a batch; none of a job that has ended."""
         entry = self._meta.state.entries.get(worklist_key(job.id, job.done // BATCH))
-        return () if entry is None else tuple(entry["topics"])
+        return () if entry is None else tuple(entry["topics"][job.done % BATCH :])
 
     def new(self, kind: str, stream: Stream, options: Mapping[str, str], topics: int) -> JobRecord:
         """A job for so many topics of a stream; `add` records it."""

@@ -9,7 +9,7 @@ the diverged topic itself stays as it is.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -85,34 +85,45 @@ class Claims:
         return self._cluster.jobs.new(CLAIM, stream, options.as_texts(), len(names)), names
 
     async def do(self, job: JobRecord, topics: Sequence[str]) -> BatchOutcome:
-        """Claim a batch, as far as each topic is here. Raises: FairleadError."""
+        """Claim a batch, as far as each topic is here; up to the first that may go later, if something was claimed
+        before that. Raises: FairleadError."""
         stream = self._cluster.stream_of(job.stream, job.path)
         options = ClaimOptions.of(job.options)
-        claimed, brought, refused = list[str](), 0, list[Refusal]()
+        claimed, refused, came, done = list[str](), list[Refusal](), list[int](), 0
         for name in topics:
             if not self._cluster.jobs.get(job.id).running:
                 break
+            before = sum(came)
             try:
-                records = await self._claim(stream, name, options, job.id)
+                why_not = await self._claim(stream, name, options, job.id, came.append)
             except (Closed, UnknownStream):
                 raise
             except FairleadError as error:
                 if isinstance(error, TryAgain) and not isinstance(error, OwnerPending):
+                    if done or sum(came):
+                        break
                     raise
-                refused.append(Refusal(name, str(error)))
-            else:
-                claimed += [name] if records else []
-                brought += records
-        if claimed and not options.dry_run:
+                why_not = str(error)
+            done += 1
+            if why_not:
+                refused.append(Refusal(name, why_not))
+            elif sum(came) > before:
+                claimed.append(name)
+        brought = sum(came)
+        if brought and not options.dry_run:
             log.info("records are claimed", stream=stream.path, topics=claimed[:5], total=len(claimed), records=brought)
-        return BatchOutcome(len(claimed), refused, brought)
+        return BatchOutcome(len(claimed), refused, brought, done=done)
 
-    async def _claim(self, stream: Stream, name: str, options: ClaimOptions, job: bytes) -> int:
+    async def _claim(
+        self, stream: Stream, name: str, options: ClaimOptions, job: bytes, told: Callable[[int], None]
+    ) -> str:
+        """Why some of it cannot be claimed."""
         claiming = claiming_of(stream, stream.topic(name)[1], options.into)
         self._owned_here(stream, claiming.into)
-        if options.dry_run:
-            return sum(claiming.unclaimed(partition) for partition in range(claiming.topic.partitions))
-        return await claiming.run(lambda: self._cluster.jobs.get(job).running)
+        if not options.dry_run:
+            return await claiming.run(lambda: self._cluster.jobs.get(job).running, told)
+        told(sum(claiming.unclaimed(partition) for partition in range(claiming.topic.partitions)))
+        return ""
 
     def _owned_here(self, stream: Stream, topic: Topic) -> None:
         """Check that the stream writes the topic. Raises: NotOwner."""

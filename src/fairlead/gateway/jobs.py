@@ -82,6 +82,7 @@ class JobRunner:
             "done": job.done,
             "changed": job.changed,
             "refused": job.refused,
+            "lacking": job.lacking,
             "brought": job.brought,
             "percent": 100 * job.done // job.total if job.total else 100,
             "waitsfor": self._waits.get(job.id, ""),
@@ -128,7 +129,8 @@ class JobRunner:
     async def _batch(self, job: JobRecord) -> JobRecord:
         topics = self._cluster.jobs.topics(job)
         outcome = await self._work[job.kind].do(job, topics)
-        return await self._cluster.jobs.note(job.id, len(topics), outcome)
+        done = len(topics) if outcome.done is None else outcome.done
+        return await self._cluster.jobs.note(job.id, done, outcome)
 
     async def _failed(self, job: JobRecord, error: FairleadError) -> None:
         log.warning("job has failed", job=job.id.hex(), kind=job.kind, path=job.path, error=str(error))

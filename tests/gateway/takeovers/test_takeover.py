@@ -17,7 +17,16 @@ from tests.support.waiting import until
 from fairlead.cluster.jobs import JobRecord
 from fairlead.gateway.pulling.taking import Pulls
 from fairlead.gateway.takeovers.work import TakeoverOptions
-from fairlead.model.errors import InvalidValue, NotOwner, UnknownTopic
+from fairlead.model.errors import (
+    Busy,
+    FairleadError,
+    InvalidValue,
+    NotOwner,
+    StorageFull,
+    StorageUnavailable,
+    UnknownTopic,
+    Unreachable,
+)
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.requests.cuts import diverged_incarnation
 from fairlead.streamlog.requests.ownership import hand_over, take_over
@@ -279,8 +288,47 @@ async def test_what_a_neighbour_may_not_bring_keeps_the_topic_where_it_is(three:
     why = reason(await taken(ny))
     assert why.startswith("2 records of partition 0 of /mapr/la/ships could not be brought: ")
     assert owned_by(ny) == str(SOURCE)
-    assert (await taken(ny, options=FORCED)).changed == 1
+    assert why.endswith("(-force takes it over all the same; topics of diverged records keep what is elsewhere)")
+    job = await taken(ny, options=FORCED)
+    assert (job.changed, job.refused, job.lacking) == (1, 0, 1)
+    (lack,) = job.lacks
+    assert (lack.topic, lack.what) == ("box", why.partition(" (-force")[0])
     assert (ny.end(SHIPS, "box"), owned_by(ny)) == (1, str(at(ny)))
+
+
+@pytest.mark.parametrize("fault", [StorageFull("data", 0, 1), Busy("4 answers"), StorageUnavailable("it failed")])
+async def test_by_force_too_nothing_is_left_behind_for_a_fault_that_passes(
+    three: Owner, ny: Site, la: Site, fault: FairleadError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next try brings what the neighbour has; only one that does not answer is not waited for."""
+    await ahead(three, ny, la)
+    await three.lose()
+
+    async def failing(*_: Any) -> Any:
+        monkeypatch.undo()
+        raise fault
+
+    monkeypatch.setattr(Pulls, "pull", failing)
+    job = await taken(ny, options=FORCED)
+    assert (job.changed, job.brought, job.lacking) == (1, 2, 0)
+    assert values(ny) == {0: b"0", 1: b"1", 2: b"2"}
+
+
+async def test_by_force_nobody_waits_for_a_neighbour_that_went_away_and_what_it_has_is_said(
+    three: Owner, ny: Site, la: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said what it has, and does not answer when that is asked for."""
+    await ahead(three, ny, la)
+    await three.lose()
+
+    async def away(*_: Any) -> Any:
+        raise Unreachable("no gateway answers")
+
+    monkeypatch.setattr(Pulls, "pull", away)
+    job = await taken(ny, options=FORCED)
+    assert (job.changed, job.lacking) == (1, 1)
+    (lack,) = job.lacks
+    assert lack.what == "2 records of partition 0 of /mapr/la/ships could not be brought: no gateway answers"
 
 
 async def test_a_partner_cannot_say_that_somebody_else_owns_a_topic(three: Owner, ny: Site, la: Site) -> None:

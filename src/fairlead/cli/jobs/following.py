@@ -99,7 +99,8 @@ def home_of(params: Mapping[str, Any], cluster: str | None) -> str | None:
 
 
 def print_outcome(answer: Envelope, as_json: bool, said: Callable[[Mapping[str, Any]], str], stays: str) -> None:
-    """What a job has done, in the words of `said`, and which topics were refused. `stays`: what that means for them.
+    """What a job has done, in the words of `said`, and which topics were refused or lack something. `stays`: what a
+    refusal means for them.
 
     Raises:
         PartlyRefused: some topics were refused.
@@ -111,9 +112,15 @@ def print_outcome(answer: Envelope, as_json: bool, said: Callable[[Mapping[str, 
         print(f"job {row['id']} is running; `fairlead job show -id {row['id']}` shows how far it is")
     else:
         print(said(row))
-        if row["refusals"]:
-            print_rows(row["refusals"], ("topic", "reason"))
+        print_topics(row)
     check_all_taken(row, stays)
+
+
+def print_topics(row: Mapping[str, Any]) -> None:
+    """The first topics that a job has refused, and those that it has changed though something of them is missing."""
+    for topics, column in (("refusals", "reason"), ("lacks", "what")):
+        if row[topics]:
+            print_rows(row[topics], ("topic", column))
 
 
 def check_all_taken(row: Mapping[str, Any], stays: str) -> None:

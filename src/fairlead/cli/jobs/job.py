@@ -9,7 +9,7 @@ import typer
 
 from fairlead.cli.calls import call
 from fairlead.cli.generate import OwnOption, add_noun, command_function
-from fairlead.cli.jobs.following import check_all_taken, ended
+from fairlead.cli.jobs.following import check_all_taken, ended, print_topics
 from fairlead.cli.output import print_json, print_rows
 from fairlead.client.admin import Envelope
 from fairlead.client.catalog import BY_PATH
@@ -32,10 +32,10 @@ def _print_job(answer: Envelope, command: Command, as_json: bool) -> None:
     if as_json:
         print_json(answer.envelope)
     else:
-        print_rows([{name: value for name, value in row.items() if name != "refusals"}], ())
-        if row["refusals"]:
+        print_rows([{name: value for name, value in row.items() if name not in ("refusals", "lacks")}], ())
+        if row["refusals"] or row["lacks"]:
             print()
-            print_rows(row["refusals"], ("topic", "reason"))
+            print_topics(row)
     if isinstance(answer, _Awaited):
         check_all_taken(row, "")
 

@@ -88,7 +88,8 @@ def _counted(row: Mapping[str, Any], what: str) -> str:
     records = f", {row['brought']:,} records {brought} from neighbours first" if row["brought"] else ""
     same = unchanged(row)
     already = f", {same:,} are owned here already" if same else ""
-    return f"{row['changed']:,} topics {what}{records}{already}"
+    lacking = f", {row['lacking']:,} of them without all that is elsewhere" if row["lacking"] else ""
+    return f"{row['changed']:,} topics {what}{lacking}{records}{already}"
 
 
 def _print(answer: Envelope, command: Command, as_json: bool) -> None:

@@ -25,7 +25,8 @@ async def cancel(context: RestContext, given: Given) -> Rows:
 
 def row_of(context: RestContext, job: JobRecord) -> dict[str, object]:
     """All that there is to say of a job."""
-    return {**context.jobs.row(job), **job.options, "refusals": [asdict(each) for each in job.refusals]}
+    topics = {"refusals": [asdict(each) for each in job.refusals], "lacks": [asdict(each) for each in job.lacks]}
+    return {**context.jobs.row(job), **job.options, **topics}
 
 
 def _id(given: Given) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import structlog
 
 from fairlead.cluster.cluster import Cluster
-from fairlead.cluster.jobs import BatchOutcome, Flags, JobRecord, Refusal, refusals
+from fairlead.cluster.jobs import BatchOutcome, Flags, JobRecord, Lack, Refusal, refusals
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.orders.chosen import chosen, owned_at
 from fairlead.gateway.links.running.destination import Gateways
@@ -20,7 +20,7 @@ from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.pulling.taking import Pulls
 from fairlead.gateway.takeovers.asking import Answers, Asking
 from fairlead.gateway.takeovers.plan import Plan, plan
-from fairlead.model.errors import FairleadError, NotAllowed, NotFound, TryAgain
+from fairlead.model.errors import FairleadError, Moved, NotAllowed, NotFound, TryAgain, Unreachable
 from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.requests.ownership import take_over
 from fairlead.streamlog.values import Topic
@@ -33,7 +33,7 @@ log = structlog.get_logger()
 TAKEOVER: Final = "takeover"
 """Kind of these jobs."""
 _HINT: Final = "(-force takes it over all the same)"
-
+_WITHOUT: Final = "(-force takes it over all the same; topics of diverged records keep what is elsewhere)"
 
 KafkaObstacle = Callable[[Shard, Topic], str]
 """Why a topic that a Kafka cluster owns may not be taken over; empty if it may."""
@@ -114,9 +114,10 @@ class Takeovers:
         if options.dry_run:
             return BatchOutcome(len(plans), refused, sum(each.records for each in plans.values()))
         brought, failures = await self._bring(stream, plans, options)
-        changed = await self._take_over(stream, plans, failures, refused, options)
-        log.info("topics are taken over", path=stream.path, topics=changed, refused=len(refused), records=brought)
-        return BatchOutcome(changed, refused, brought)
+        changed, lacks = await self._take_over(stream, plans, failures, refused, options)
+        counts = {"topics": changed, "lacking": len(lacks), "refused": len(refused), "records": brought}
+        log.info("topics are taken over", path=stream.path, **counts)
+        return BatchOutcome(changed, refused, brought, lacks)
 
     async def _of_kafka(self, stream: Stream, topics: Sequence[Topic], options: TakeoverOptions) -> KafkaObstacle:
         """Why topics of Kafka clusters stay as they are, by what those say themselves."""
@@ -138,7 +139,8 @@ class Takeovers:
         """Bring what neighbours have and we lack: how many records came, and of which topics some could not be brought.
 
         Raises:
-            TryAgain: a neighbour does not answer any more. What came is here.
+            TryAgain: they may come later; by force, nobody waits for a neighbour that does not answer any more. What
+                came is here.
         """
         sources: dict[bytes, dict[bytes, set[int]]] = {}
         for incarnation, each in plans.items():
@@ -149,7 +151,8 @@ class Takeovers:
             try:
                 pulled = await self._pulls.pull(stream, source, partitions)
             except FairleadError as error:
-                if isinstance(error, TryAgain) and not options.force:
+                away = isinstance(error, Unreachable | Moved)
+                if isinstance(error, TryAgain) and not (away and options.force):
                     raise
                 failures.update(dict.fromkeys(partitions, str(error)))
             else:
@@ -164,21 +167,25 @@ class Takeovers:
         failures: Mapping[bytes, str],
         refused: list[Refusal],
         options: TakeoverOptions,
-    ) -> int:
+    ) -> tuple[int, list[Lack]]:
+        """How many topics were taken over, and which of them by force, though something of them is elsewhere."""
         changes = []
+        lacks = dict[str, str]()
         for incarnation, made in plans.items():
             found = stream.by_incarnation(incarnation)
             if found is None:
                 continue
             shard, topic = found
-            why = "" if options.force else _lacking(shard, topic, made, failures.get(incarnation, ""))
-            if why:
-                refused.append(Refusal(topic.name, why))
+            if lack := _lacking(shard, topic, made, failures.get(incarnation, "")):
+                lacks[topic.name] = lack
+            if lack and not options.force:
+                refused.append(Refusal(topic.name, f"{lack} {_WITHOUT}"))
             else:
                 changes.append((topic.name, partial(_take_over, stream, topic, made.above)))
         outcomes = await stream.change_topics(changes)
         refused += refusals((name for name, _ in changes), outcomes)
-        return sum(isinstance(outcome, Topic) for outcome in outcomes)
+        taken = [name for (name, _), outcome in zip(changes, outcomes, strict=True) if isinstance(outcome, Topic)]
+        return len(taken), [Lack(name, lacks[name]) for name in taken if name in lacks]
 
 
 def _writable(stream: Stream, shard: Shard, topic: Topic) -> bool:
@@ -195,14 +202,14 @@ def _lacking(shard: Shard, topic: Topic, made: Plan, why: str) -> str:
     """What of a topic is known to be elsewhere, and could not be brought; empty if nothing is."""
     said = f": {why}" if why else ""
     if topic.epoch < made.above:
-        return f"a later owner is known elsewhere, and its row could not be brought{said} {_HINT}"
+        return f"a later owner is known elsewhere, and its row could not be brought{said}"
     if topic.epoch > made.above:
-        return f"it got another owner meanwhile; ask again {_HINT}"
+        return "it got another owner meanwhile; ask again"
     for partition, furthest in made.to_bring.items():
         end = shard.state.partition(topic.number, partition).end if partition < topic.partitions else 0
         if end < furthest.end:
             left = f"{furthest.end - end:,} records of partition {partition} of {furthest.path} could not be brought"
-            return f"{left}{said} (-force takes it over without them; a topic of diverged records keeps them)"
+            return f"{left}{said}"
     return ""
 
 
