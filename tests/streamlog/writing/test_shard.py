@@ -305,14 +305,33 @@ async def test_damage_that_a_reader_finds_stops_the_shard_for_everybody(executor
     await shard.close()
 
 
+class _Waits(ThreadMerger):
+    """Does no job before it is let."""
+
+    def __init__(self, storage: Storage, executor: ThreadPoolExecutor) -> None:
+        super().__init__(storage, SystemRandomness(), executor)
+        self.let = asyncio.Event()
+
+    async def run(self, job: MergeJob) -> MergeResult:
+        await self.let.wait()
+        return await super().run(job)
+
+
 async def test_a_shard_that_was_taken_over_stops_at_its_next_merge(executor: ThreadPoolExecutor) -> None:
-    """Also where nobody writes to it any more; whoever waits for its records is told."""
+    """Also where nobody writes to it any more; whoever waits for its records is told. One with nothing to merge learns
+    it when somebody writes."""
     storage = MemoryStorage()
-    shard = await opened(storage, executor, settings=replace(SETTINGS, merge_interval_seconds=0.2, merge_commits_min=1))
+    settings = replace(SETTINGS, merge_interval_seconds=0.01, merge_commits_min=1)
+    log = ShardLog.open(
+        storage, "x", stream_id=A, clock=SystemClock(), randomness=SystemRandomness(), settings=settings
+    )
+    merger = _Waits(storage, executor)
+    shard = Shard(log, executor, merger=merger)
     topic = await shard.submit(lambda d: create_topic(d, "ships"))
     await shard.submit(lambda d: produce(d, topic.number, 0, batch_of(b"1")))
     other = await opened(storage, executor)
     async with shard.watch(topic.number, 0) as watch:
+        merger.let.set()
         await asyncio.wait_for(watch.wait(), WAIT_SECONDS)
     assert isinstance(shard.stopped, Fenced)
     await shard.close()
