@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, MutableMapping
+from collections.abc import AsyncIterator, MutableMapping, Sequence
 from contextlib import asynccontextmanager, closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from fairlead.spark.process import SparkFailed, first_line
 from fairlead.spark.rounds import seconds_left
 from fairlead.spark.session import home_of_jars
 from fairlead.spark.settings import SparkSettings, spark_configuration
-from fairlead.wire.control import LinksActive, ReplicatorState, SinkHello
+from fairlead.wire.control import LeftWanted, LinkEnds, LinksActive, LinksLeft, ReplicatorState, SinkHello
 from fairlead.wire.messages import REPLICATOR_SAYS, SINK_HEARS, to_json
 from tests.replication.fakes import fake_control, running, url_of
 from tests.support.sites import command_of, descendants
@@ -42,6 +42,7 @@ MODULE = "fairlead.replication"
 SECRET_FILE = tempfile.NamedTemporaryFile("w", prefix="control-secret-")  # noqa: SIM115 - until the tests end
 SECRET_FILE.write("5e" * 32)
 SECRET_FILE.flush()
+ENDS = (LinkEnds(b"l" * 16, (9,)),)
 
 
 async def test_links_are_waited_for() -> None:
@@ -76,18 +77,25 @@ def test_a_link_that_comes_back_keeps_spark() -> None:
 
 @asynccontextmanager
 async def idle_server(
-    links: int = 0, heard: list[ReplicatorState] | None = None, waiting: int = 0
+    links: int = 0, heard: list[ReplicatorState] | None = None, waiting: int = 0, lacks: Sequence[int] = ()
 ) -> AsyncIterator[tuple[str, asyncio.Event]]:
     """A source server that says how many links there are and how many wait; the event tells that somebody has asked.
-    What the replicator says of itself is added to `heard`."""
+    What the replicator says of itself is added to `heard`. `lacks`: how many commits one link lacks each time that a
+    catch-up asks; in the end none."""
     asked = asyncio.Event()
+    lacking = iter(lacks)
 
     async def tell(socket: ServerConnection) -> None:
         await socket.send(to_json(LinksActive(links, waiting)))
         asked.set()
         async for text in socket:
-            if heard is not None:
-                heard.append(from_json(text, REPLICATOR_SAYS))
+            message = from_json(text, REPLICATOR_SAYS)
+            if isinstance(message, LeftWanted):
+                assert message.ends in (None, ENDS)
+                commits = next(lacking, 0)
+                await socket.send(to_json(LinksLeft(ENDS, int(commits > 0), commits, 0)))
+            elif heard is not None:
+                heard.append(message)
 
     async with serve(tell, "127.0.0.1", 0) as server, in_time():
         yield url_of(server), asked
@@ -337,6 +345,8 @@ class FakeSpark:
 
     alive = True
 
+    catch_ups = 0
+
     def __init__(self, *_: object) -> None:
         self._deaths = 1
 
@@ -356,6 +366,7 @@ class FakeSpark:
 
     async def once(self, texts: object) -> None:
         """Carry whatever is granted."""
+        FakeSpark.catch_ups += 1
 
     async def stop(self) -> None:
         """At once."""
@@ -372,6 +383,29 @@ async def test_a_catch_up_fails_if_links_could_not_be_carried(
         options = options_from(url, Settings(), SECRET_FILE.name)
         with pytest.raises(SparkFailed, match=said) if said else nullcontext():
             await run_once(options, {})
+
+
+@pytest.mark.parametrize(
+    ("lacks", "rounds", "said"),
+    [
+        ([9, 9, 3, 0], 3, None),
+        ([9, 9, 9], 2, "1 of 2 links lack 9 commits of before this began"),
+        ([9, 0], 1, None),
+    ],
+)
+async def test_a_catch_up_goes_on_while_links_lack_less_each_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lacks: list[int], rounds: int, said: str | None
+) -> None:
+    """A destination that answered late got nothing at first, and the tasks had ended well. What does not come with the
+    next round is an error."""
+    monkeypatch.setattr(replicator_module, "SparkProcess", FakeSpark)
+    monkeypatch.setattr(replicator_module, "find_java", lambda _: tmp_path / "java")
+    monkeypatch.setattr(FakeSpark, "catch_ups", 0)
+    async with idle_server(2, lacks=lacks) as (url, _):
+        options = options_from(url, Settings(), SECRET_FILE.name)
+        with pytest.raises(SparkFailed, match=said) if said else nullcontext():
+            await run_once(options, {})
+    assert FakeSpark.catch_ups == rounds
 
 
 async def test_a_catch_up_without_links_needs_no_java(tmp_path: Path) -> None:

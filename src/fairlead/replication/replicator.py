@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import os
 import signal
 import sys
@@ -34,7 +35,7 @@ from fairlead.spark.control import RECONNECT_SECONDS, Control
 from fairlead.spark.java import find_java, java_environment
 from fairlead.spark.process import RESTART_SECONDS_MAX, RESTART_SECONDS_MIN, SparkFailed, SparkProcess, first_line
 from fairlead.spark.settings import SparkSettings
-from fairlead.wire.control import LinksActive
+from fairlead.wire.control import LeftWanted, LinkEnds, LinksActive, LinksLeft
 from fairlead.wire.first_of import first_of
 from fairlead.wire.messages import REPLICATOR_HEARS
 
@@ -205,9 +206,11 @@ async def run_once(options: ReplicatorOptions, environment: Mapping[str, str]) -
     Raises:
         JavaUnusable: Java is missing or too old.
         Unreachable: no server answers; this is found out before Spark starts.
-        SparkFailed: Spark says why, or the server that a destination does not answer.
+        SparkFailed: Spark says why, or the server that a destination does not answer, or that links lack something of
+            what was there when it began.
     """
-    if (await _active(options)).links == 0:
+    active, left = await _left(options, None)
+    if active.links == 0:
         log.info("there is no link to carry")
         return
     java = await asyncio.to_thread(find_java, environment)
@@ -215,22 +218,34 @@ async def run_once(options: ReplicatorOptions, environment: Mapping[str, str]) -
     spark = _spark(once, java_environment(java, environment))
     try:
         await spark.start()
-        await spark.once(once.link.to_texts())
-        left = await _active(options)
+        lacking = math.inf
+        while True:
+            await spark.once(once.link.to_texts())
+            active, left = await _left(options, left.ends)
+            if active.waiting or not 0 < left.commits + left.partitions < lacking:
+                break
+            # Its destination answered when the tasks had ended already.
+            lacking = left.commits + left.partitions
     finally:
         await asyncio.shield(spark.stop())
-    if left.waiting:
-        why = f"{options.link.server}/health says why"
-        raise SparkFailed(f"not all was carried: {left.waiting} of {left.links} links cannot be carried now; {why}")
+    why = f"{options.link.server}/health says why"
+    if active.waiting:
+        raise SparkFailed(f"not all was carried: {active.waiting} of {active.links} links cannot be carried now; {why}")
+    if left.links:
+        what = f"{left.commits:,} commits of before this began, and {left.partitions:,} partitions are behind"
+        raise SparkFailed(f"not all was carried: {left.links} of {active.links} links lack {what}; {why}")
 
 
-async def _active(options: ReplicatorOptions) -> LinksActive:
-    """What the server says of its links now."""
+async def _left(options: ReplicatorOptions, ends: tuple[LinkEnds, ...] | None) -> tuple[LinksActive, LinksLeft]:
+    """What the server says of its links now, and what they lack below these ends."""
     link = options.link
     async with open_control(link.server, CONTROL_PATH, REPLICATOR_HEARS, link.secret_file) as control:
-        message = await control.receive()
-        assert isinstance(message, LinksActive)
-        return message
+        await control.send(LeftWanted(ends))
+        active = await control.receive()
+        while not isinstance(answer := await control.receive(), LinksLeft):
+            active = answer  # links came or went meanwhile
+        assert isinstance(active, LinksActive)
+        return active, answer
 
 
 def options_from(server: str, settings: Settings, secret_file: str = "") -> ReplicatorOptions:

@@ -379,6 +379,36 @@ class LinksActive:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkEnds:
+    """What one link has to carry in a catch-up (`--once`)."""
+
+    link: bytes
+    ends: tuple[int, ...]
+    """By shard of the source, the commit below which it is to carry all."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftWanted:
+    """Asks what a catch-up has left; without `ends`, it begins now."""
+
+    ends: tuple[LinkEnds, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinksLeft:
+    """The answer."""
+
+    ends: tuple[LinkEnds, ...]
+    """Of all links that are not paused, as they were when it began."""
+    links: int
+    """Of these, links that lack something."""
+    commits: int
+    """Below the ends, and not carried by these links."""
+    partitions: int
+    """That their replicas have noted behind, conflicts apart."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicatorState:
     """How the replicator is. Sent at once and at each change, and as its last words before it gives up."""
 

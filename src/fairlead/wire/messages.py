@@ -4,7 +4,7 @@ The messages are frozen values in `control`, `apply` and `neighbours`.
 
     source server  ⇄  reader task      WebSocket /control/reader       READER_SAYS, READER_HEARS
     source server  ⇄  sink task        WebSocket /control/sink         SINK_SAYS, SINK_HEARS
-    source server  →  replicator       WebSocket /control/replicator   REPLICATOR_HEARS
+    source server  ⇄  replicator       WebSocket /control/replicator   REPLICATOR_SAYS, REPLICATOR_HEARS
     sink task      ⇄  gateway          Upgrade /gateway/apply          APPLY_SAYS, APPLY_HEARS (and frames)
     source server  →  gateway          POST /gateway/link              LinkRequest, LinkAnswer
     source server  →  gateway          POST /gateway/pulse             ServerStart
@@ -35,7 +35,9 @@ from fairlead.wire.control import (
     Grant,
     KafkaGrant,
     KafkaReport,
+    LeftWanted,
     LinksActive,
+    LinksLeft,
     ListObjects,
     Locate,
     Located,
@@ -98,8 +100,8 @@ READER_HEARS = kinds_of(
 )
 SINK_SAYS = kinds_of({"hello": SinkHello, "progress": Progress, "failed": Failed, "refused": SlicesRefused})
 SINK_HEARS = kinds_of({"withdraw": WithdrawRun})
-REPLICATOR_HEARS = kinds_of({"links": LinksActive})
-REPLICATOR_SAYS = kinds_of({"state": ReplicatorState})
+REPLICATOR_HEARS = kinds_of({"links": LinksActive, "left": LinksLeft})
+REPLICATOR_SAYS = kinds_of({"state": ReplicatorState, "left": LeftWanted})
 APPLY_SAYS = kinds_of({"hello": ApplyHello})
 APPLY_HEARS = kinds_of({"ok": Ok, "error": Error, "applied": Applied, "refused": Refused})
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.replication.fakes import DESTINATION, LINK, RUN, SOURCE, FakeControl, fake_control, running
-from tests.support.waiting import in_time
+from tests.support.waiting import WAIT_SECONDS, in_time
 
 from fairlead.model.errors import CorruptBatch
 from fairlead.replication.carried.addresses import parse_address
@@ -50,6 +50,8 @@ from fairlead.wire.link_protocol import StreamPlace
 EPOCH = b"E" * 16
 THIRD = b"T" * 16
 PREFIX = names.shard_prefix(SOURCE, 0)
+ONCE = ReaderSettings(once=True, once_quiet_seconds=0.2, once_first_seconds=10 * WAIT_SECONDS)
+"""It ends soon after all is answered, and waits for grants as long as a busy machine may need."""
 
 
 def row(commit: int, topic: int, offset: int, data: bytes = b"batch", **changes: Any) -> Row:
@@ -539,7 +541,7 @@ async def test_once_ends_when_everything_was_answered(tmp_path: Path) -> None:
     site.commit(row(0, 1, 0))
     start = site.server(site.grant({1: 0}), site.announce(site.objects))
     async with fake_control(start) as control:
-        taken = Taken(control, ReaderSettings(once=True, once_quiet_seconds=0.2))
+        taken = Taken(control, ONCE)
         async with running(taken.task.run()) as task:
             await taken.frames(1)
             await asyncio.sleep(0.6)  # longer than it waits for quiet
@@ -550,13 +552,30 @@ async def test_once_ends_when_everything_was_answered(tmp_path: Path) -> None:
     assert taken.handover.ended
 
 
+async def test_once_waits_for_what_a_grant_names_and_no_announcement_has_yet(tmp_path: Path) -> None:
+    """One that begins at the first commit of a log stood at the end of nothing until then."""
+    site = Site(tmp_path)
+    site.commit(row(0, 1, 0))
+    async with fake_control(site.server(site.grant({1: 0}))) as control:
+        taken = Taken(control, ONCE)
+        async with running(taken.task.run()) as task:
+            await control.until(lambda: bool(control.all(ReadReport)))
+            await asyncio.sleep(0.6)  # longer than it waits for quiet
+            assert not task.done()
+            await control.say(site.announce(site.objects))
+            await taken.frames(1)
+            await control.say(Credit(1, 1, 1 << 20))
+            async with in_time():
+                await task
+
+
 async def test_once_waits_for_a_grant_that_was_taken_back_unfinished(tmp_path: Path) -> None:
     """Its destination was away for a moment: the server grants it again, and all is carried."""
     site = Site(tmp_path)
     site.commit(row(0, 1, 0))
     start = site.server(site.grant({1: 0}), site.announce(site.objects))
     async with fake_control(start) as control:
-        taken = Taken(control, ReaderSettings(once=True, once_quiet_seconds=0.2))
+        taken = Taken(control, ONCE)
         async with running(taken.task.run()) as task:
             await taken.frames(1)
             await control.say(Withdraw(1, "unreachable"))

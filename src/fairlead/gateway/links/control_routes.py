@@ -14,6 +14,7 @@ from typing import Any
 import structlog
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
+from fairlead.gateway.links.catch_up import CatchUp
 from fairlead.gateway.links.grants.connected_reader import ConnectedReader
 from fairlead.gateway.links.grants.outbox import Outbox
 from fairlead.gateway.links.replicator_life import ReplicatorLife
@@ -25,6 +26,7 @@ from fairlead.wire.control import (
     Done,
     Failed,
     KafkaReport,
+    LeftWanted,
     LinksActive,
     ListObjects,
     Locate,
@@ -117,14 +119,19 @@ async def _from_sink(tasks: TaskReports, sink: Outbox, message: object) -> None:
 
 @router.websocket("/control/replicator")
 async def replicator(socket: WebSocket) -> None:
-    """Tells the replicator how many links want to move data, and hears how it is; both now and at each change."""
+    """Tells the replicator how many links want to move data, and hears how it is; both now and at each change. Answers
+    what a catch-up has left."""
     runner: LinkRunner = socket.app.state.links.runner
     life: ReplicatorLife = socket.app.state.links.replicator
+    catch_up: CatchUp = socket.app.state.links.catch_up
     await socket.accept()
     process = b""
 
     async def heard(message: object) -> None:
         nonlocal process
+        if isinstance(message, LeftWanted):
+            outbox.put(await catch_up.left(message))
+            return
         assert isinstance(message, ReplicatorState)
         process = message.process
         life.said(message)

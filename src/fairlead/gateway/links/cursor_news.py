@@ -77,6 +77,19 @@ class CursorNews:
         for shard, stream in shards.items():
             self._set_timer(stream, shard)
 
+    async def tell_now(self) -> None:
+        """Tell links all that groups have committed so far, without waiting for the time of that."""
+        await self._under_way()  # may have begun before the newest of it
+        for stream in self._cluster.streams():
+            for shard in stream.shards:
+                if shard in self._timers:
+                    self._timers[shard].cancel()
+                    self._begin(stream, shard)
+        await self._under_way()
+
+    async def _under_way(self) -> None:
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
     def told(self, stream: Stream) -> int:
         """Rows that tell links of cursors of the stream, since this server started."""
         return sum(self._watched[shard].rows for shard in stream.shards if shard in self._watched)
@@ -89,20 +102,27 @@ class CursorNews:
 
     def untold_ms(self, stream: Stream) -> int:
         """How long the oldest of them has waited, at most."""
-        if not self.untold(stream):
+        if not self._of(stream):
             return 0
         now_ms = self._cluster.clock.monotonic_ms()
-        watched = (self._watched.get(shard) for shard in stream.shards)
-        return max((each.waiting_ms(now_ms) for each in watched if each is not None), default=0)
+        return max((self._waiting_ms(shard, now_ms) for shard in stream.shards), default=0)
 
     def lacking_ms(self, link: RunningLink, stream: Stream) -> int:
-        """How old the oldest row is, at most, that tells of a cursor and has not come to a link's replica; of those
-        that were written since this server started."""
+        """How long the oldest cursor has waited, at most, that has not come to a link's replica: to be told, or since
+        then; of those that moved since this server started."""
         if link.record.told_groups == "none":
             return 0
         now_ms, passed = self._cluster.clock.monotonic_ms(), link.positions.passed(len(stream.shards))
-        pairs = ((self._watched.get(shard), at) for shard, at in zip(stream.shards, passed, strict=True))
-        return max((each.lacking_ms(at, now_ms) for each, at in pairs if each is not None), default=0)
+        pairs = zip(stream.shards, passed, strict=True)
+        return max((self._lacking_ms(shard, at, now_ms) for shard, at in pairs), default=0)
+
+    def _lacking_ms(self, shard: Shard, passed: int, now_ms: int) -> int:
+        told = self._watched.get(shard)
+        return 0 if told is None else max(told.lacking_ms(passed, now_ms), self._waiting_ms(shard, now_ms))
+
+    def _waiting_ms(self, shard: Shard, now_ms: int) -> int:
+        told = self._watched.get(shard)
+        return 0 if told is None or not shard.state.cursor_table.unpublished else told.waiting_ms(now_ms)
 
     def _announced(self, stream: Stream, shard: Shard, _: Announcement) -> None:
         if not shard.state.cursor_table.unpublished:

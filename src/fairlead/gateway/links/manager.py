@@ -1,7 +1,7 @@
 """All links of one cluster whose source is here: the parts put together, and nothing else.
 
-`commands` and `copies` are for people, `tasks` for reader and sink tasks, `replicator` for the replicator. `start`
-and `close` enclose the life of all.
+`commands` and `copies` are for people, `tasks` for reader and sink tasks, `replicator` and `catch_up` for the
+replicator. `start` and `close` enclose the life of all.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import httpx
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.values import LinkRecord
+from fairlead.gateway.links.catch_up import CatchUp
 from fairlead.gateway.links.contacting.contact_loop import ContactLoop
 from fairlead.gateway.links.contacting.contacts import Contacts
 from fairlead.gateway.links.contacting.copies import EndedCopies
@@ -75,6 +76,7 @@ class LinkManager:
             cluster, self.running, self.table, granting, logs, self.failures, self.widenings, timing
         )
         self.cursor_news = CursorNews(cluster, self.running, timing)
+        self.catch_up = CatchUp(cluster, self.running, self.cursor_news)
         self.pulse = Pulse(cluster, self.running, new_gateways(), timing)
         naming = Naming(cluster, clock, randomness)
         self.commands = LinkCommands(

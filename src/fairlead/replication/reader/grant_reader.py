@@ -103,8 +103,9 @@ class GrantReader:
 
     @property
     def caught_up(self) -> bool:
-        """Whether everything that may be read was handed on and answered."""
-        return self.scanned_to >= self._target() and self.credit.settled
+        """Whether everything that may be read was handed on and answered: also what the grant names and no announcement
+        has yet."""
+        return self.scanned_to >= max(self._target(), self._ends_at(self.grant.end)) and self.credit.settled
 
     def report(self) -> ReadReport | None:
         """What to tell the server, if it changed since the last call."""
@@ -138,8 +139,10 @@ class GrantReader:
         await self._send(Done(self.grant.grant))
 
     def _target(self) -> int:
-        end, until = self._view.end, self.grant.until
-        return end if until is None else min(end, until)
+        return self._ends_at(self._view.end)
+
+    def _ends_at(self, end: int) -> int:
+        return end if self.grant.until is None else min(end, self.grant.until)
 
     def _finished(self) -> bool:
         return self.grant.until is not None and self.scanned_to >= self.grant.until

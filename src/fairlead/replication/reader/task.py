@@ -55,9 +55,6 @@ wait in the log instead go out in fewer, larger frames."""
 
 _REPORT_SECONDS = 0.2
 """How often the server is told what was read."""
-_ONCE_FIRST_SECONDS = 6.0
-"""With `once`, how long the task waits for its first grant, or for one again that was taken back unfinished, before it
-takes the work as done."""
 
 log = structlog.get_logger("fairlead.replication.reader")
 
@@ -73,6 +70,8 @@ class ReaderSettings:
     """End when everything announced has been applied."""
     once_quiet_seconds: float = 1.5
     """With `once`, how long all must have been answered and no new grant come before the task ends."""
+    once_first_seconds: float = 6.0
+    """The same where it has no grant yet, or one was taken back unfinished and did not come again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,4 +289,4 @@ class _Conversation:
     def _patience(self) -> float:
         """How long nothing may happen before all is done."""
         granted = self._running and not self._taken_back
-        return self._settings.once_quiet_seconds if granted else _ONCE_FIRST_SECONDS
+        return self._settings.once_quiet_seconds if granted else self._settings.once_first_seconds
