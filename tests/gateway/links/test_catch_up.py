@@ -10,10 +10,13 @@ import pytest
 from tests.gateway.rig import FAST, REPLICA, SHIPS, Site, Worker, set_up
 from tests.streamlog.world import rows_of
 from tests.support.waiting import until
+from websockets.exceptions import ConnectionClosed
 
 from fairlead.cluster.stream import CommittedOffset
+from fairlead.gateway.links import cursor_news
 from fairlead.gateway.links.running.running_link import RunningLink
 from fairlead.model.conversation import from_json
+from fairlead.model.errors import StorageFull
 from fairlead.streamlog.rows import Kind
 from fairlead.wire.control import LeftWanted, LinkEnds, LinksActive, LinksLeft
 from fairlead.wire.messages import REPLICATOR_HEARS, to_json
@@ -71,6 +74,21 @@ async def test_what_groups_have_committed_is_told_before_it_begins(source: Site,
         await until(lambda: link.positions.reached(begun.ends[0].ends))
     assert [cursor.offset for _, _, _, cursor in ny.cluster.stream(SHIPS).cursors("dashboard")] == [1]
     assert news.lacking_ms(link, stream) == 0
+
+
+async def test_it_does_not_begin_where_links_cannot_be_told(source: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would end well without what groups have committed; the reason comes instead of an answer."""
+    await source.write(SHIPS, "a", b"1")
+    assert await source.cluster.stream(SHIPS).commit_cursors("dashboard", [CommittedOffset("a", 0, 1)]) == [None]
+
+    def full(*_: object) -> None:
+        raise StorageFull("data", 0, 1)
+
+    monkeypatch.setattr(cursor_news, "publish_cursors", full)
+    with pytest.raises(ConnectionClosed, match="committed offsets could not be told to links"):
+        await left(source)
+    monkeypatch.undo()
+    assert len((await left(source)).ends) == 1
 
 
 async def test_partitions_behind_are_left_and_what_a_paused_link_lacks_is_not(

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.links.cursor_news import CursorNews
 from fairlead.gateway.links.running.running_links import RunningLinks
+from fairlead.model.errors import InvalidValue
 from fairlead.wire.control import LeftWanted, LinkEnds, LinksLeft
 
 
@@ -24,10 +25,15 @@ class CatchUp:
         self._news = news
 
     async def left(self, asked: LeftWanted) -> LinksLeft:
-        """What links lack of what was there when the replicator began; it begins now if it names no ends."""
+        """What links lack of what was there when the replicator began; it begins now if it names no ends.
+
+        Raises:
+            InvalidValue: links cannot be told what groups have committed, so not all can be carried.
+        """
         ends = asked.ends
         if ends is None:
-            await self._news.tell_now()
+            if not await self._news.tell_now():
+                raise InvalidValue("committed offsets could not be told to links; the server's log says why")
             ends = tuple(self._ends())
         lacks = [self._lack(each) for each in ends]
         commits, partitions = (sum(counts) for counts in zip((0, 0), *lacks, strict=True))

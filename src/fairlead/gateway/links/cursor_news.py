@@ -48,7 +48,7 @@ class CursorNews:
         self._timing = timing
         self._watched: dict[Shard, ToldCursors] = {}
         self._timers: dict[Shard, asyncio.TimerHandle] = {}
-        self._tasks: dict[Shard, asyncio.Task[None]] = {}
+        self._tasks: dict[Shard, asyncio.Task[bool]] = {}
         self._closed = False
 
     def start(self) -> None:
@@ -77,18 +77,19 @@ class CursorNews:
         for shard, stream in shards.items():
             self._set_timer(stream, shard)
 
-    async def tell_now(self) -> None:
-        """Tell links all that groups have committed so far, without waiting for the time of that."""
+    async def tell_now(self) -> bool:
+        """Tell links all that groups have committed so far, without waiting for the time of that; whether that went."""
         await self._under_way()  # may have begun before the newest of it
         for stream in self._cluster.streams():
             for shard in stream.shards:
                 if shard in self._timers:
                     self._timers[shard].cancel()
                     self._begin(stream, shard)
-        await self._under_way()
+        return await self._under_way()
 
-    async def _under_way(self) -> None:
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+    async def _under_way(self) -> bool:
+        told = await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        return all(each is True for each in told)
 
     def told(self, stream: Stream) -> int:
         """Rows that tell links of cursors of the stream, since this server started."""
@@ -169,7 +170,8 @@ class CursorNews:
         if shard in self._watched:
             self._set_timer(stream, shard)
 
-    async def _tell(self, stream: Stream, shard: Shard) -> None:
+    async def _tell(self, stream: Stream, shard: Shard) -> bool:
+        """Whether all is told that has waited till now."""
         now_ms = self._cluster.clock.monotonic_ms()
         told = self._watched.get(shard) or ToldCursors()
         told.forget(self._passed(stream, shard))
@@ -180,8 +182,9 @@ class CursorNews:
             await self._in_parts(shard, publish_cursors, list(shard.state.cursor_table.unpublished), told)
         except FairleadError as error:
             log.warning("what groups have committed could not be told to links", stream=stream.path, why=str(error))
-        else:
-            told.told(now_ms if shard.state.cursor_table.unpublished else None)
+            return False
+        told.told(now_ms if shard.state.cursor_table.unpublished else None)
+        return True
 
     async def _tell_all(self, shard: Shard, links: Mapping[str, str], told: ToldCursors) -> None:
         """All cursors are written once more; and last of all that they were, so a crash before begins again."""
