@@ -17,6 +17,7 @@ from fairlead.cluster.stream import Stream
 from fairlead.gateway.claims import ClaimOptions
 from fairlead.model.errors import InvalidValue, NotOwner, StorageUnavailable, UnknownTopic
 from fairlead.protocol.batch import LOG_APPEND_TIME, TRANSACTIONAL, read_header, set_offset
+from fairlead.streamlog.requests.claim import claim
 from fairlead.streamlog.requests.cuts import cut
 from fairlead.streamlog.requests.ownership import hand_over
 from fairlead.streamlog.values import Topic
@@ -186,7 +187,7 @@ async def test_what_was_claimed_before_a_batch_had_to_wait_is_counted(
 ) -> None:
     """Of topics that were done, and of one that was not."""
     _, two = [await tailed(ships, name, b"x", partitions=2) for name in ("one", "two")]
-    claim, failed = module.claim, list[int]()
+    failed = list[int]()
 
     def failing_once(draft: Draft, number: int, partition: int, *others: Any, **more: Any) -> int:
         if (number, partition) == (two.number, 1) and not failed:

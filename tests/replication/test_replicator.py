@@ -91,7 +91,7 @@ async def idle_server(
         async for text in socket:
             message = from_json(text, REPLICATOR_SAYS)
             if isinstance(message, LeftWanted):
-                assert message.ends in (None, ENDS)
+                assert message.since in (None, ENDS)
                 commits = next(lacking, 0)
                 await socket.send(to_json(LinksLeft(ENDS, int(commits > 0), commits, 0)))
             elif heard is not None:

@@ -221,11 +221,11 @@ MESSAGES: list[tuple[Kinds, object, str]] = [
         LinksLeft((LinkEnds(LINK, (7, 8)),), 1, 4, 0),
         f'{{"type":"left","ends":[{{{TEXT_LINK},"ends":[7,8]}}],"links":1,"commits":4,"partitions":0}}',
     ),
-    (REPLICATOR_SAYS, LeftWanted(), '{"type":"left","ends":null}'),
+    (REPLICATOR_SAYS, LeftWanted(None), '{"type":"left","since":null}'),
     (
         REPLICATOR_SAYS,
         LeftWanted((LinkEnds(LINK, (7,)),)),
-        f'{{"type":"left","ends":[{{{TEXT_LINK},"ends":[7]}}]}}',
+        f'{{"type":"left","since":[{{{TEXT_LINK},"ends":[7]}}]}}',
     ),
     (
         APPLY_SAYS,
@@ -349,7 +349,7 @@ def test_a_body_is_this_text(body: object, text: str) -> None:
 @pytest.mark.parametrize(("kinds", "message", "text"), MESSAGES, ids=NAMES)
 def test_a_value_of_another_kind_is_refused(kinds: Kinds, message: object, text: str) -> None:
     """A bool is no int, and neither are 1.0 and "1"; nothing is null that may not be."""
-    for said, wrong in (of_other_kinds(text, "until", "created", "epochs.0.end") | of_bad_hex(text)).items():
+    for said, wrong in (of_other_kinds(text, "until", "created", "epochs.0.end", "since") | of_bad_hex(text)).items():
         with pytest.raises(InvalidValue):
             raise AssertionError(f"{said} was read as {from_json(wrong, kinds)}")
 

@@ -389,9 +389,10 @@ class LinkEnds:
 
 @dataclass(frozen=True, slots=True)
 class LeftWanted:
-    """Asks what a catch-up has left; without `ends`, it begins now."""
+    """Asks what a catch-up has left."""
 
-    ends: tuple[LinkEnds, ...] | None = None
+    since: tuple[LinkEnds, ...] | None
+    """The ends that it was told when it began; null: it begins now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,8 @@ async def test_it_does_not_begin_where_links_cannot_be_told(source: Site, monkey
     def full(*_: object) -> None:
         raise StorageFull("data", 0, 1)
 
-    monkeypatch.setattr(cursor_news, "publish_cursors", full)
+    for request in ("tell_cursors", "publish_cursors"):
+        monkeypatch.setattr(cursor_news, request, full)
     with pytest.raises(ConnectionClosed, match="committed offsets could not be told to links"):
         await left(source)
     monkeypatch.undo()

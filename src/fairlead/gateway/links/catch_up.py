@@ -30,7 +30,7 @@ class CatchUp:
         Raises:
             InvalidValue: links cannot be told what groups have committed, so not all can be carried.
         """
-        ends = asked.ends
+        ends = asked.since
         if ends is None:
             if not await self._news.tell_now():
                 raise InvalidValue("committed offsets could not be told to links; the server's log says why")
