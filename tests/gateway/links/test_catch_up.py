@@ -35,8 +35,8 @@ async def left(site: Site, ends: tuple[LinkEnds, ...] | None = None) -> LinksLef
     """The answer, as the replicator gets it."""
     async with site.control("replicator") as socket:
         await socket.send(to_json(LeftWanted(ends)))
-        assert isinstance(from_json(await socket.recv(), REPLICATOR_HEARS), LinksActive)
-        answer = from_json(await socket.recv(), REPLICATOR_HEARS)
+        while isinstance(answer := from_json(await socket.recv(), REPLICATOR_HEARS), LinksActive):
+            pass  # at once, and when links came or went
         assert isinstance(answer, LinksLeft)
         return answer
 
