@@ -121,6 +121,10 @@ class FakeCluster:
         """Transactional ids, in the order of their commits."""
         self.unknown: Counter[Place] = Counter()
         """So many times is who fetches them told that there is no such topic, though there is."""
+        self.silent: set[Place] = set()
+        """Who fetches them waits."""
+        self.answers_max: int | None = None
+        """So often is each who fetches answered."""
         self.fetched: set[Place] = set()
         """What was ever asked for."""
         self.open = 0
@@ -204,6 +208,15 @@ class FakeCluster:
     async def offsets(self, places: Iterable[Place], at: int) -> Mapping[Place, int]:
         self._answers()
         return {place: self._offset(self._log(place), at) for place in places}
+
+    async def starts(self, places: Iterable[Place]) -> Mapping[Place, int | FairleadError]:
+        found: dict[Place, int | FairleadError] = {}
+        for place in places:
+            try:
+                found |= await self.offsets([place], EARLIEST)
+            except TryAgain as error:
+                found[place] = error
+        return found
 
     def _log(self, place: Place) -> Log:
         if place.topic not in self.made:
@@ -343,6 +356,7 @@ class FakeFeed:
         self._at: dict[Place, tuple[bytes, int, int]] = {}
         """Topic id, offset, and the epoch of the last record that was read before, -1 if it is not known."""
         self._paused: set[Place] = set()
+        self._answered = 0
         self.batches_max = 4
         cluster.open += 1
 
@@ -369,19 +383,20 @@ class FakeFeed:
     async def next(self) -> Sequence[Answer]:
         while True:
             await asyncio.sleep(0)
-            if not self._cluster.away:
+            if not self._cluster.away and self._answered != self._cluster.answers_max:
                 found = [answer for place in list(self._at) if (answer := self._answer(place)) is not None]
                 for answer in found:
                     if answer.trouble is not None:
                         self.remove(answer.place)
                 if found:
+                    self._answered += 1
                     return found
             await self._cluster.changed()
 
     def _answer(self, place: Place) -> Answer | None:
         topic_id, offset, epoch = self._at[place]
         made = self._cluster.made.get(place.topic)
-        if place in self._paused:
+        if place in self._paused or place in self._cluster.silent:
             return None
         unknown = self._cluster.unknown
         unknown[place] -= (is_unknown := unknown[place] > 0)

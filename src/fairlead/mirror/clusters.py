@@ -11,9 +11,23 @@ from fairlead import kafka
 from fairlead.kafka import Acl, FetchSettings, OffsetAndEpoch, ProduceSettings, TopicPartition
 from fairlead.mirror.bytes.outgoing import Outgoing
 from fairlead.mirror.configs import Setting
-from fairlead.mirror.ports import CLUSTERS_OWN, LATEST, LOG_END, Answer, Commit, Group, Place, Sender, Topic, Trouble
+from fairlead.mirror.ports import (
+    CLUSTERS_OWN,
+    EARLIEST,
+    LATEST,
+    LOG_END,
+    Answer,
+    Commit,
+    Group,
+    Place,
+    Sender,
+    Topic,
+    Trouble,
+)
 from fairlead.model.errors import AlreadyExists, FairleadError
 
+_STARTS_SECONDS: Final = 2.0
+"""So long is waited for partitions that do not say where they begin."""
 _OFFSET_OUT_OF_RANGE: Final = 1
 _UNKNOWN: Final = frozenset({3, 100, 103})
 """UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID."""
@@ -49,6 +63,13 @@ class KafkaCluster:
         asked = [TopicPartition(*place) for place in places]
         found = await self._cluster.offsets(asked, LATEST if at == LOG_END else at, committed=at == LATEST)
         return {Place(*place): offset.offset for place, offset in found.items()}
+
+    async def starts(self, places: Iterable[Place]) -> Mapping[Place, int | FairleadError]:
+        asked = [TopicPartition(*place) for place in places]
+        found = await self._cluster.told_offsets(asked, EARLIEST, seconds=_STARTS_SECONDS)
+        return {
+            Place(*place): told if isinstance(told, FairleadError) else told.offset for place, told in found.items()
+        }
 
     async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting]]:
         found = await self._cluster.describe_configs(topics)

@@ -180,6 +180,10 @@ class Cluster(Protocol):
         """EARLIEST, LATEST, LOG_END, or where the first record is not older than `at` ms (LATEST, if none is)."""
         ...
 
+    async def starts(self, places: Iterable[Place]) -> Mapping[Place, int | FairleadError]:
+        """EARLIEST of each, or why it is not told within a moment."""
+        ...
+
     async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting]]:
         """The settings of topics."""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
 
@@ -13,7 +14,7 @@ from tests.mirror.joined import Attempt, JoinedEngine
 from tests.mirror.world import World
 from tests.support.waiting import until
 
-from fairlead.mirror.groups import counting
+from fairlead.mirror.groups import counting, syncing
 from fairlead.mirror.mirror import Mirror
 from fairlead.mirror.ports import Commit, Place
 from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch
@@ -452,6 +453,77 @@ async def test_a_clean_failback_is_exact(world: World) -> None:
 
 
 # ---------------------------------------------------------------- troubles
+
+
+async def test_what_the_destination_has_forgotten_is_committed_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster forgets commits of a group without members after seven days. What stands is committed again too, so
+    that it is never that old; that is no move."""
+    monkeypatch.setattr(syncing, "_AGAIN_SECONDS", 0.0)
+    commits = Counter[str]()
+    commit_for = FakeCluster.commit_for
+
+    async def counted(self: FakeCluster, group: str, its: Mapping[Place, Commit]) -> None:
+        await commit_for(self, group, its)
+        commits[group] += 1
+
+    monkeypatch.setattr(FakeCluster, "commit_for", counted)
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 3))
+    commit(world.a, "g1", 2)
+    async with world.running() as mirror:
+        await until(lambda: at(world.b, "g1") == 2)
+        tally = mirror.tally.groups_of("a")
+        moved, before = tally.moved, commits["g1"]
+        await until(lambda: commits["g1"] > before + 2)
+        assert tally.moved == moved
+        del world.b.group_offsets["g1"]
+        await until(lambda: at(world.b, "g1") == 2)
+
+
+async def test_of_a_group_that_is_gone_nothing_is_remembered(world: World) -> None:
+    """Names of groups may be made up for each run of a program. One that comes back is as new."""
+    place = Place("A.t", 0)
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 3))
+    commit(world.a, "g1", 2)
+    async with world.running(source_aliases=["A"], target_alias="B", prefix="A.") as mirror:
+        await until(lambda: at(world.b, "g1", place) == 2)
+        tally = mirror.tally.groups_of("a")
+        before = tally.checkpoints
+        del world.a.group_offsets["g1"], world.b.group_offsets["g1"]
+        await until(lambda: tally.matched == 0)
+        commit(world.a, "g1", 2)
+        await until(lambda: at(world.b, "g1", place) == 2 and tally.checkpoints > before)
+
+
+async def test_a_topic_that_is_gone_at_the_destination_holds_up_no_other(world: World) -> None:
+    """Offsets of its groups in other topics are committed."""
+    for topic in ("t", "u"):
+        world.a.make(topic)
+        world.a.put(topic, 0, numbers(0, 3))
+        commit(world.a, "g1", 2, Place(topic, 0))
+    async with world.running():
+        await until(lambda: at(world.b, "g1") == at(world.b, "g1", Place("u", 0)) == 2)
+        del world.b.made["u"]
+        for topic in ("t", "u"):
+            commit(world.a, "g1", 3, Place(topic, 0))
+        await until(lambda: at(world.b, "g1") == 3)
+    assert len([line for line in world.said if "groups stay where they are in u, partition 0" in line]) == 1
+
+
+async def test_groups_move_where_checkpoints_are_refused(world: World) -> None:
+    """That is told once."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 3))
+    commit(world.a, "g1", 2)
+    world.b.may_not_make.add("A.checkpoints.internal")
+    async with world.running(source_aliases=["A"], target_alias="B", prefix="A."):
+        await until(lambda: at(world.b, "g1", Place("A.t", 0)) == 2)
+        commit(world.a, "g1", 3)
+        await until(lambda: at(world.b, "g1", Place("A.t", 0)) == 3)
+    assert len([line for line in world.said if "checkpoints are not written" in line]) == 1
 
 
 async def test_groups_that_cannot_be_read_are_told_once_and_the_mirror_goes_on(world: World) -> None:

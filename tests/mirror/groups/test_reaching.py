@@ -12,6 +12,7 @@ from fairlead.mirror.books.origins import Origins
 from fairlead.mirror.books.points import Segment, block_record
 from fairlead.mirror.carrying.making import Route
 from fairlead.mirror.carrying.standing import Standing
+from fairlead.mirror.groups import counting, stepping
 from fairlead.mirror.groups.facing import Facing
 from fairlead.mirror.groups.reaching import Reached, Reaching
 from fairlead.mirror.groups.tracks import Tracks
@@ -32,10 +33,13 @@ class Asked(FakeCluster):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.meanwhile: Callable[[], None] = lambda: None
+        self.batches_max = 4
 
     def feed(self, *, committed: bool = True) -> FakeFeed:
         self.meanwhile()
-        return super().feed(committed=committed)
+        feed = super().feed(committed=committed)
+        feed.batches_max = self.batches_max
+        return feed
 
     async def offsets(self, places: Iterable[Place], at: int) -> Mapping[Place, int]:
         self.meanwhile()
@@ -94,6 +98,48 @@ async def test_a_topic_that_goes_while_records_are_counted_ends_nothing(asked: s
 
     cluster.meanwhile = once
     assert {place.topic: reached.commit.offset for place, reached in (await rig.places(6)).items()} == {"u": 6}
+
+
+ROUNDS = 1_000
+"""Of which some have no time for anything, on a busy machine."""
+
+
+@pytest.mark.parametrize("asked", ["source", "destination"])
+async def test_what_does_not_come_holds_up_no_other_partition(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said how much is late, and that comes later."""
+    monkeypatch.setattr(counting, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(stepping, "WAIT_SECONDS", 0.01)
+    rig = Rig(KEPT)
+    cluster: Asked = getattr(rig, asked)
+    cluster.silent = {Place("u", 0)}
+    commits = {"g": {Place(topic, 0): Commit(5, "") for topic in ("t", "u")}}
+    for _ in range(ROUNDS):
+        reach = await rig.reaching.of(commits)
+        if reach.places:
+            break
+    assert list(reach.places["g"]) == [Place("t", 0)]
+    assert (reach.late, reach.unknown) == (1, 1)
+    cluster.silent.clear()
+    for _ in range(ROUNDS):
+        reach = await rig.reaching.of(commits)
+        if not reach.late:
+            break
+    assert {place.topic: reached.commit.offset for place, reached in reach.places["g"].items()} == {"t": 5, "u": 5}
+
+
+@pytest.mark.parametrize("asked", ["source", "destination"])
+async def test_what_takes_longer_goes_on_in_the_next_round(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little comes in one; else it would never come to its end."""
+    monkeypatch.setattr(counting, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(stepping, "WAIT_SECONDS", 0.01)
+    rig = Rig(KEPT)
+    cluster: Asked = getattr(rig, asked)
+    cluster.answers_max = cluster.batches_max = 1
+    for _ in range(ROUNDS):
+        places = await rig.places(6)
+        if len(places) == 2:
+            break
+    assert {place.topic: reached.commit.offset for place, reached in places.items()} == {"t": 6, "u": 6}
 
 
 @pytest.mark.parametrize("happens", ["lose", "make_again"])

@@ -8,15 +8,15 @@ count.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
 from fairlead.mirror.books.origins import Origins
 from fairlead.mirror.bytes.committed import committed
 from fairlead.mirror.bytes.source import SourceBatch
-from fairlead.mirror.ports import EARLIEST, Answer, Cluster, Feed, Place, Trouble
-from fairlead.model.errors import BadRequest, CorruptBatch, TryAgain
+from fairlead.mirror.ports import Answer, Cluster, Feed, Place, Trouble
+from fairlead.model.errors import BadRequest, CorruptBatch, FairleadError
 from fairlead.protocol.batch import records_of
 
 BYTES_MAX: Final = 64 * 1024 * 1024
@@ -35,81 +35,82 @@ class Stretch(NamedTuple):
 
 
 class _Work:
-    """The stretches of one partition, one after the other."""
+    """A stretch that is read."""
 
-    def __init__(self, stretches: list[Stretch]) -> None:
-        self.left = stretches
-        self.begin()
-
-    def begin(self) -> None:
-        self.at = self.left[-1].begin
+    def __init__(self, stretch: Stretch) -> None:
+        self.stretch = stretch
+        self.at = stretch.begin
         self.records = 0
         self.bytes = 0
 
-    @property
-    def stretch(self) -> Stretch:
-        return self.left[-1]
-
 
 class Counting:
-    """Reads from one source."""
+    """Reads from one source. What takes longer than `WAIT_SECONDS` goes on with the next question."""
 
     def __init__(self, cluster: Cluster, origins: Origins) -> None:
         self._cluster = cluster
         self._origins = origins
+        self._found: dict[Stretch, int] = {}
+        """What was counted, of those that were asked for last."""
+        self._begun: dict[Stretch, _Work] = {}
+        """What was not read to its end then."""
 
-    async def counts(self, stretches: Sequence[Stretch]) -> Mapping[Stretch, int]:
-        """How many records of each were mirrored.
+    async def counts(self, stretches: Iterable[Stretch]) -> Mapping[Stretch, int]:
+        """How many records of each were mirrored; those that take longer are missing.
 
         Raises:
-            TryAgain: the source does not answer.
-            BadRequest: its registry of producers cannot be read.
+            TryAgain: the source's registry of producers is not told.
+            BadRequest: it cannot be read.
         """
-        found: dict[Stretch, int] = {}
-        works: dict[Place, _Work] = {}
-        for stretch in sorted(set(stretches), reverse=True):
-            if stretch.place in works:
-                works[stretch.place].left.append(stretch)
-                works[stretch.place].begin()
-            else:
-                works[stretch.place] = _Work([stretch])
-        if not works:
-            return found
-        feed = self._cluster.feed()
-        try:
-            async with asyncio.timeout(WAIT_SECONDS):
-                await self._all(feed, works, found)
-        except TimeoutError:
-            raise TryAgain(feed.down or "the source has not sent what a group's offset needs in time") from None
-        finally:
-            await feed.close()
-        return found
+        asked = sorted(set(stretches), reverse=True)
+        self._found = {stretch: self._found[stretch] for stretch in asked if stretch in self._found}
+        left: dict[Place, list[Stretch]] = {}
+        for stretch in asked:
+            if stretch not in self._found:
+                left.setdefault(stretch.place, []).append(stretch)
+        works = {place: self._work(its) for place, its in left.items()}
+        if works:
+            feed = self._cluster.feed()
+            try:
+                async with asyncio.timeout(WAIT_SECONDS):
+                    await self._all(feed, works, left)
+            except TimeoutError:
+                pass
+            finally:
+                await feed.close()
+        self._begun = {work.stretch: work for work in works.values()}
+        return self._found
 
-    async def _all(self, feed: Feed, works: dict[Place, _Work], found: dict[Stretch, int]) -> None:
+    def _work(self, left: list[Stretch]) -> _Work:
+        """The next of a partition's."""
+        stretch = left.pop()
+        return self._begun.get(stretch) or _Work(stretch)
+
+    async def _all(self, feed: Feed, works: dict[Place, _Work], left: Mapping[Place, list[Stretch]]) -> None:
         for place, work in works.items():
             feed.assign(place, work.stretch.topic_id, work.at, -1)
         while works:
             for answer in await feed.next():
                 of_place = works.get(answer.place)
                 if of_place is not None and await self._take(feed, of_place, answer):
-                    self._next(feed, answer.place, works, found)
+                    self._next(feed, of_place, works, left[answer.place])
 
-    def _next(self, feed: Feed, place: Place, works: dict[Place, _Work], found: dict[Stretch, int]) -> None:
-        """The first stretch of a partition is done."""
-        work = works[place]
-        found[work.left.pop()] = work.records
+    def _next(self, feed: Feed, work: _Work, works: dict[Place, _Work], left: list[Stretch]) -> None:
+        """A stretch of a partition is done."""
+        place = work.stretch.place
+        self._found[work.stretch] = work.records
         feed.remove(place)
-        if work.left:
-            work.begin()
+        if left:
+            works[place] = work = self._work(left)
             feed.assign(place, work.stretch.topic_id, work.at, -1)
         else:
             del works[place]
 
     async def _take(self, feed: Feed, work: _Work, answer: Answer) -> bool:
-        """Count what came; whether the first stretch of a partition is done."""
+        """Count what came; whether the stretch is done."""
         if answer.trouble is Trouble.OUT_OF_RANGE:
-            start = (await self._cluster.offsets([answer.place], EARLIEST))[answer.place]
-            if not work.at < start < work.stretch.end:
+            start = (await self._cluster.starts([answer.place]))[answer.place]
+            if isinstance(start, FairleadError) or not work.at < start < work.stretch.end:
                 return True
             work.at = start
             feed.assign(answer.place, work.stretch.topic_id, start, -1)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fairlead.mirror.books.origins import Origins
 from fairlead.mirror.groups.counting import Counting, Stretch
 from fairlead.mirror.groups.facing import Facing
-from fairlead.mirror.groups.stepping import Steps, ends
+from fairlead.mirror.groups.stepping import Stepping, Steps
 from fairlead.mirror.groups.tracks import DealtTopic, Track, Tracks, anchor_in
 from fairlead.mirror.groups.translating import Anchor, bounded
 from fairlead.mirror.lanes import Part
-from fairlead.mirror.ports import EARLIEST, Cluster, Commit, Place
+from fairlead.mirror.ports import Cluster, Commit, Place
+from fairlead.model.errors import FairleadError
 
 GroupCommits = Mapping[str, Mapping[Place, Commit]]
 """Group → partition → commit."""
@@ -36,6 +37,8 @@ class Reach:
     """Group → partition of the destination."""
     unknown: int = 0
     """Commits of mirrored partitions that cannot be translated."""
+    late: int = 0
+    """Of them, those that can be in a later round: what is read for them has not come yet."""
 
     def put(self, group: str, place: Place, reached: Reached) -> None:
         self.places.setdefault(group, {})[place] = reached
@@ -72,10 +75,10 @@ class Reaching:
     ) -> None:
         """`countable`: no function of the user's leaves out records, so as many were sent as lie at the source."""
         self.facing = Facing(cluster, destination.id)
-        self._destination = destination
         self._cluster = cluster
         self._tracks = tracks
         self._counting = Counting(cluster, origins)
+        self._stepping = Stepping(destination)
         self._countable = countable
         self._found: dict[tuple[str, Place], _Found] = {}
 
@@ -113,14 +116,16 @@ class Reaching:
             self._settle(group, place, commit, track, anchor.destination, reach)
 
     async def _count(self, loose: Sequence[_Loose], reach: Reach) -> None:
-        counts = await self._counting.counts([self._stretch(each) for each in loose])
+        counts = await self._counting.counts(self._stretch(each) for each in loose)
         loose = [each for each in loose if self._is_kept(each)]
-        crossed = [each for each in loose if each.anchor.until is not None]
+        counted = [each for each in loose if self._stretch(each) in counts]
+        crossed = [each for each in counted if each.anchor.until is not None]
         steps = {each: self._steps(each, counts[self._stretch(each)]) for each in crossed}
-        stepped = await ends(self._destination, list(steps.values()))
-        for each in loose:
-            if not self._is_kept(each):
-                continue
+        stepped = await self._stepping.ends(steps.values())
+        known = [each for each in counted if each not in steps or steps[each] in stepped]
+        reach.late = len(loose) - len(known)
+        reach.unknown += reach.late
+        for each in filter(self._is_kept, known):
             if each in steps:
                 destination = stepped[steps[each]]
             else:
@@ -164,6 +169,9 @@ class Reaching:
             starts = await self._starts(name, topic, groups.values())
             if self._tracks.dealt.get(name) is not topic:
                 continue
+            if starts is None:
+                reach.unknown += sum(place.topic == name for places in groups.values() for place in places)
+                continue
             for group, places in groups.items():
                 offsets = {place.partition: commit.offset for place, commit in places.items() if place.topic == name}
                 numbers = range(max(topic.parts) + 1)
@@ -176,9 +184,24 @@ class Reaching:
 
     async def _starts(
         self, name: str, topic: DealtTopic, groups: Iterable[Mapping[Place, Commit]]
-    ) -> Mapping[int, int]:
-        """Where the partitions begin of which one of these groups has committed nothing: there it stands."""
+    ) -> Mapping[int, int] | None:
+        """Where the partitions begin of which one of these groups has committed nothing: there it stands. None: one of
+        them does not tell it."""
         places = [Place(name, number) for number in topic.parts]
         missing = {place for place in places for commits in groups if place not in commits}
-        found = await self._cluster.offsets(missing, EARLIEST) if missing else {}
-        return {place.partition: offset for place, offset in found.items()}
+        found: dict[int, int] = {}
+        for place, start in (await self._cluster.starts(missing)).items():
+            if isinstance(start, FairleadError):
+                return None
+            found[place.partition] = start
+        return found
+
+    def forget_others(self, groups: Container[str]) -> None:
+        """Nothing is remembered but of these."""
+        forget_others(self._found, groups)
+
+
+def forget_others(remembered: dict[tuple[str, Place], Any], groups: Container[str]) -> None:
+    """Take out what is not of one of these groups."""
+    for key in [key for key in remembered if key[0] not in groups]:
+        del remembered[key]

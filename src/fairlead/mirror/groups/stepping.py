@@ -6,11 +6,11 @@ Never too far: whatever else lies there counts as a record, and so does what com
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from fairlead.mirror.ports import Answer, Cluster, Feed, Place
-from fairlead.model.errors import TryAgain
 from fairlead.protocol.batch import CONTROL, HEADER_BYTES, MAGIC, MAGIC_AT, read_header
 
 WAIT_SECONDS: Final = 30.0
@@ -34,22 +34,31 @@ class _Walk:
         self.topic_id = topic_id
         self.at = steps.begin
         self._left = steps.records
+        self._unreadable = False
 
     @property
-    def done(self) -> bool:
-        return self._left == 0 or self.at >= self.steps.until
+    def ended(self) -> bool:
+        """Whether nothing more is needed. Where a partition cannot be read, the place of before counts."""
+        return self._unreadable or self._left == 0 or self.at >= self.steps.until
 
-    def take(self, records: memoryview) -> None:
+    def heard(self, answer: Answer) -> None:
+        """What comes next."""
+        if answer.trouble is None:
+            self._take(answer.records)
+        else:
+            self._unreadable = True
+
+    def _take(self, records: memoryview) -> None:
         """The next batches; the last one may be cut."""
         start = 0
-        while len(records) - start >= HEADER_BYTES and not self.done:
+        while len(records) - start >= HEADER_BYTES and not self.ended:
             if records[start + MAGIC_AT] < MAGIC:
                 self._left = 0  # messages of before Kafka 0.11 are not read for this
                 return
             header = read_header(records[start:])
             if header.base_offset > self.at:
                 self._pass(header.base_offset)
-            if not self.done and header.last_offset >= self.at:
+            if not self.ended and header.last_offset >= self.at:
                 if header.attributes & CONTROL:
                     self.at = header.last_offset + 1
                 else:
@@ -62,29 +71,39 @@ class _Walk:
         self._left -= count
 
 
-async def ends(cluster: Cluster, wanted: Sequence[Steps]) -> Mapping[Steps, int]:
-    """Where each of them ends. Raises: TryAgain: the destination does not answer."""
-    there = await cluster.topics({steps.place.topic for steps in wanted}) if wanted else {}
-    found = {steps: steps.begin for steps in wanted if steps.records == 0 or steps.place.topic not in there}
-    left = sorted(set(wanted) - found.keys())
-    while left:
-        at_once = {steps.place: _Walk(steps, there[steps.place.topic].topic_id) for steps in left}
-        await _walk(cluster, at_once)
-        found |= {walk.steps: min(walk.at, walk.steps.until) for walk in at_once.values()}
-        left = [steps for steps in left if steps not in found]
-    return found
+class Stepping:
+    """Reads from one destination. What takes longer than `WAIT_SECONDS` goes on with the next question."""
 
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._begun: dict[Steps, _Walk] = {}
+        """Those that were asked for last."""
 
-async def _walk(cluster: Cluster, walks: Mapping[Place, _Walk]) -> None:
-    """One walk for each partition, all to their ends."""
-    feed = cluster.feed()
-    try:
-        async with asyncio.timeout(WAIT_SECONDS):
-            await _all(feed, dict(walks))
-    except TimeoutError:
-        raise TryAgain(feed.down or "the destination has not sent what a group's offset needs in time") from None
-    finally:
-        await feed.close()
+    async def ends(self, wanted: Iterable[Steps]) -> Mapping[Steps, int]:
+        """Where each of them ends; those that take longer are missing. Raises: TryAgain: the destination does not
+        answer."""
+        asked = sorted(set(wanted))
+        there = await self._cluster.topics({steps.place.topic for steps in asked}) if asked else {}
+        found = {steps: steps.begin for steps in asked if steps.records == 0 or steps.place.topic not in there}
+        walks = [self._walk(each, there[each.place.topic].topic_id) for each in asked if each not in found]
+        self._begun = {walk.steps: walk for walk in walks}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WAIT_SECONDS):
+                while left := {walk.steps.place: walk for walk in walks if not walk.ended}:
+                    await self._together(left)
+        return found | {walk.steps: min(walk.at, walk.steps.until) for walk in walks if walk.ended}
+
+    def _walk(self, steps: Steps, topic_id: bytes) -> _Walk:
+        begun = self._begun.get(steps)
+        return begun if begun is not None and begun.topic_id == topic_id else _Walk(steps, topic_id)
+
+    async def _together(self, left: dict[Place, _Walk]) -> None:
+        """One walk for each partition, all to their ends."""
+        feed = self._cluster.feed()
+        try:
+            await _all(feed, left)
+        finally:
+            await feed.close()
 
 
 async def _all(feed: Feed, left: dict[Place, _Walk]) -> None:
@@ -93,14 +112,8 @@ async def _all(feed: Feed, left: dict[Place, _Walk]) -> None:
     while left:
         for answer in await feed.next():
             found = left.get(answer.place)
-            if found is not None and _ended(found, answer):
-                feed.remove(answer.place)
-                del left[answer.place]
-
-
-def _ended(walk: _Walk, answer: Answer) -> bool:
-    """Whether nothing more of the answer's partition is needed. Where it cannot be read, the place of before counts."""
-    if answer.trouble is not None:
-        return True
-    walk.take(answer.records)
-    return walk.done
+            if found is not None:
+                found.heard(answer)
+                if found.ended:
+                    feed.remove(answer.place)
+                    del left[answer.place]

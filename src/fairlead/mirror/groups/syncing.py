@@ -8,16 +8,16 @@ there has its own place from then on. Offsets of topics that are not mirrored ar
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from typing import Final
 
 from fairlead.mirror.books.origins import Origins
 from fairlead.mirror.destination import Destination
 from fairlead.mirror.groups.checkpoints import Checkpoint, checkpoint_record
-from fairlead.mirror.groups.reaching import Reach, Reached, Reaching
+from fairlead.mirror.groups.reaching import Reach, Reached, Reaching, forget_others
 from fairlead.mirror.groups.tracks import Tracks
 from fairlead.mirror.options import GroupOptions
-from fairlead.mirror.ports import EARLIEST, Cluster, Commit, Group, Place
+from fairlead.mirror.ports import Cluster, Commit, Group, Place
 from fairlead.mirror.report import GroupTally
 from fairlead.model.errors import BadRequest, FairleadError, NotAllowed, TryAgain
 
@@ -26,6 +26,9 @@ _KINDS: Final = frozenset({"", "classic", "consumer", "streams"})
 """Kinds of groups that commit offsets; a share group does not."""
 _PROTOCOLS: Final = frozenset({"", "consumer", "streams"})
 _AT_ONCE: Final = 32
+_AGAIN_SECONDS: Final = 900.0
+"""What was committed at the destination is committed again after so long: a cluster forgets commits of a group without
+members (`offsets.retention.minutes`, seven days), and people delete them."""
 
 
 class GroupSync:
@@ -48,7 +51,7 @@ class GroupSync:
         """`look` finds out how far partitions are that others carry, and says whether it was, of all; `checkpoints` is
         the topic for them, if they are wanted."""
         self.told: Callable[[str], None] = lambda line: None
-        """Hears once of each group whose offsets cannot be read or written."""
+        """Hears of groups whose offsets cannot be read or written, and of what else is not done."""
         self._cluster = cluster
         self._own_group = own_group
         self._tracks = tracks
@@ -58,7 +61,8 @@ class GroupSync:
         self._look = look
         self._checkpoints = checkpoints
         self._reaching = Reaching(cluster, destination.cluster, origins, tracks, countable=countable)
-        self._written: dict[tuple[str, Place], int] = {}
+        self._written: dict[tuple[str, Place], tuple[int, float]] = {}
+        """What was committed there, and when."""
         self._pointed: dict[tuple[str, Place], Reached] = {}
         self._said: set[str] = set()
 
@@ -98,10 +102,19 @@ class GroupSync:
         reach = await self._reaching.of(commits)
         self._tally.matched = len(groups)
         self._tally.unknown = reach.unknown
+        if reach.late:
+            self.told("much must be read for some offsets of groups: they come with a later round, or the next start")
         if self._checkpoints is not None:
             await self._point(self._checkpoints, reach)
         if self._options.sync:
             await self._move_all(reach)
+        self._forget_others(groups)
+
+    def _forget_others(self, groups: Container[str]) -> None:
+        """Nothing is remembered but of these."""
+        self._reaching.forget_others(groups)
+        forget_others(self._written, groups)
+        forget_others(self._pointed, groups)
 
     async def _remember(self) -> None:
         """This moment: how far the destination is, and then how far the source is."""
@@ -127,9 +140,13 @@ class GroupSync:
         }
         if not new:
             return
-        await self._destination.open_topic(topic)
         records = [checkpoint_record(Checkpoint(*key, *reached)) for key, reached in new.items()]
-        await self._destination.write(topic, records)
+        try:
+            await self._destination.open_topic(topic)
+            await self._destination.write(topic, records)
+        except BadRequest as error:
+            self.told(f"checkpoints are not written: {error}")
+            return
         self._pointed |= new
         self._tally.checkpoints += len(new)
 
@@ -148,30 +165,47 @@ class GroupSync:
         free = [group for group in waiting if group not in there or there[group].state in _WITHOUT_MEMBERS]
         self._tally.busy = len(waiting) - len(free)
         known = await self._destination.cluster.commits_of({group: there[group] for group in free if group in there})
+        starts = await self._starts({place for group in free for place in waiting[group]})
         for first in range(0, len(free), _AT_ONCE):
-            moves = [self._move(each, waiting[each], known.get(each)) for each in free[first : first + _AT_ONCE]]
-            await asyncio.gather(*moves)
+            some = free[first : first + _AT_ONCE]
+            await asyncio.gather(*(self._move(each, waiting[each], known.get(each), starts) for each in some))
 
     def _is_new(self, group: str, place: Place, reached: Reached) -> bool:
-        return self._written.get((group, place)) != reached.commit.offset
+        offset, at = self._written.get((group, place), (-1, 0.0))
+        return offset != reached.commit.offset or _now() - at >= _AGAIN_SECONDS
+
+    async def _starts(self, places: Iterable[Place]) -> Mapping[Place, int]:
+        """Where the destination's partitions begin, of those that tell it."""
+        found: dict[Place, int] = {}
+        for place, start in (await self._destination.cluster.starts(places)).items():
+            if isinstance(start, FairleadError):
+                self.told(f"groups stay where they are in {place.topic}, partition {place.partition}: {start}")
+            else:
+                found[place] = start
+        return found
 
     async def _move(
-        self, group: str, wanted: Mapping[Place, Commit], known: Mapping[Place, Commit] | FairleadError | None
+        self,
+        group: str,
+        wanted: Mapping[Place, Commit],
+        known: Mapping[Place, Commit] | FairleadError | None,
+        starts: Mapping[Place, int],
     ) -> None:
-        """Commit for one group what is not committed yet. `known` is None of one that is not listed: while a group goes
-        from one broker to another neither lists it, and it has its offsets all the same."""
+        """Commit for one group what is not behind its place there, of partitions whose `starts` are known. `known` is
+        None of a group that is not listed: while it goes from one broker to another neither lists it, and it has its
+        offsets all the same."""
         if isinstance(known, FairleadError):
             self._tell(group, known)
             return
+        wanted = {place: commit for place, commit in wanted.items() if place in starts}
         try:
             if known is None:
                 found = await self._destination.cluster.committed(group, wanted)
                 known = {place: Commit(offset) for place, offset in found.items()}
-            starts = await self._destination.cluster.offsets(wanted, EARLIEST)
             moved = {}
             for place, commit in wanted.items():
                 at, before = max(commit.offset, starts[place]), known.get(place)
-                if before is None or before.offset < at or (self._options.rewind and before.offset != at):
+                if before is None or before.offset <= at or self._options.rewind:
                     moved[place] = Commit(at, commit.metadata)
             if moved:
                 await self._destination.cluster.commit_for(group, moved)
@@ -181,5 +215,9 @@ class GroupSync:
         except (BadRequest, TryAgain) as error:
             self._tell(group, error)
         else:
-            self._tally.moved += len(moved)
-            self._written |= {(group, place): commit.offset for place, commit in wanted.items()}
+            self._tally.moved += sum(known.get(place, Commit(-1)).offset != at.offset for place, at in moved.items())
+            self._written |= {(group, place): (commit.offset, _now()) for place, commit in wanted.items()}
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
