@@ -69,6 +69,8 @@ def test_with_the_aliases_of_mirrormaker_2_names_say_where_topics_came_from() ->
     assert "came from west" in named.left_out["west.t"]
     named = destinations(topics, "", same_cluster=False, taken={}, aliases=aliases)
     assert named.carried == {"t": "t", "west.t": "west.t", "heartbeats": "east.heartbeats"}
+    named = destinations(["west.heartbeats"], "", same_cluster=False, taken={}, aliases=aliases)
+    assert "came from west" in named.left_out["west.heartbeats"]
 
 
 def test_a_topic_is_never_its_own_destination() -> None:

@@ -1,7 +1,7 @@
 """What MirrorMaker 2 calls two clusters, and the names that follow from it: its replication policies.
 
 Its default policy puts the source's alias before the name of a topic, `A.orders`, and knows by that name where a topic
-came from. Its identity policy leaves names alone, but for the topic of heartbeats.
+came from. Its identity policy leaves names alone, but for topics of heartbeats.
 """
 
 from __future__ import annotations
@@ -45,6 +45,13 @@ class Aliases:
         """Whether a topic of the source came from the destination, going by its name."""
         *hops, _ = _parts(topic, self.separator)
         return self.target in hops
+
+    @property
+    def internal(self) -> str:
+        """Expression for whole names of topics that MirrorMaker 2 never mirrors (since Kafka 4.0, KIP-1074): Kafka's
+        own and its own."""
+        end, checkpoints = (re.escape(self._internal("", *words)) for words in ((), ("checkpoints",)))
+        return rf"__.*|\..*|mm2.*{end}|.*{checkpoints}"
 
     @property
     def checkpoints_topic(self) -> str:

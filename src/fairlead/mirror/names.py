@@ -167,7 +167,7 @@ def destinations(
             left_out[topic] = "mirrors made it from a topic of the destination: it would go back there"
         elif topic in returning:
             left_out[topic] = "the destination owns it, and the source keeps a copy of it: it would go back there"
-        elif aliases is not None and prefix == aliases.prefix and aliases.is_cycle(topic):
+        elif aliases is not None and name == aliases.prefix + topic and aliases.is_cycle(topic):
             left_out[topic] = f"its name says that it came from {aliases.target}, the destination"
         elif len(name) > TOPIC_NAME_LENGTH_MAX:
             refused[topic] = f"its name with the prefix is longer than {TOPIC_NAME_LENGTH_MAX} letters"

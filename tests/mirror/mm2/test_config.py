@@ -64,11 +64,27 @@ def test_the_least_file_is_a_flow_with_mirrormaker_2s_defaults(read: Reading) ->
     assert read.warnings == []
 
 
+INTERNAL = [
+    "__offsets",
+    ".x",
+    "mm2-configs.A.internal",
+    "mm2-offset-syncs.B.internal",
+    "A.checkpoints.internal",
+    "mm2-offset-syncs_B_internal",
+    "A_checkpoints_internal",
+]
+
+
 def test_topics_that_are_never_mirrored_are_mirrormaker_2s(read: Reading) -> None:
-    """Replicas of the old kind and internal ones; heartbeats are, after any number of hops."""
-    flow = read.one()
-    topics = ["t", "t.replica", "__offsets", "mm2-configs.A.internal", "x-internal", "x.internal", ".x", "C.heartbeats"]
-    assert chosen(flow, *topics) == ["C.heartbeats", "t"]
+    """Replicas of the old kind and internal ones, as they are named with its separator; heartbeats go, after any
+    number of hops. Names that end in `internal` are as any others, since Kafka 4.0."""
+    topics = ["t", "t.replica", "x-internal", "x.internal", "C.heartbeats", *INTERNAL]
+    usual = chosen(read.one(), *topics)
+    assert usual == ["A_checkpoints_internal", "C.heartbeats", "mm2-offset-syncs_B_internal", "t", *topics[2:4]]
+    lines = "topics.exclude = none\nreplication.policy.separator = _\n"
+    assert chosen(read.one(lines), *topics) == ["C.heartbeats", "t", "t.replica", "x-internal", "x.internal"]
+    lines += "replication.policy.internal.topic.separator.enabled = false\n"
+    assert "mm2-offset-syncs_B_internal" in chosen(read.one(lines), *topics)
 
 
 def test_topics_and_exceptions_are_lists_of_expressions(read: Reading) -> None:
@@ -146,7 +162,8 @@ def test_a_key_without_effect_is_a_warning_that_names_it(read: Reading, line: st
 
 
 def test_settings_of_clients_go_from_the_general_to_the_special(read: Reading) -> None:
-    """For all clusters, for one, for its consumers or producers, for a flow."""
+    """For all clusters, for a flow, for one cluster, for its consumers or producers, for those of a flow; that is
+    MirrorMaker 2's order."""
     lines = """
     security.protocol = SSL
     B.security.protocol = PLAINTEXT
@@ -154,13 +171,17 @@ def test_settings_of_clients_go_from_the_general_to_the_special(read: Reading) -
     A.consumer.fetch.max.bytes = 2
     A.consumer.max.partition.fetch.bytes = 20
     A->B.consumer.fetch.max.bytes = 3
+    A->B.consumer.fetch.max.wait.ms = 30
+    A->B.consumer.fetch.min.bytes = 31
+    A->B.source.consumer.fetch.min.bytes = 32
     B.producer.max.request.size = 4
     A->B.producer.override.max.request.size = 5
     B.consumer.fetch.max.bytes = 6
     """
     flow = read.one(lines)
     consumer, producer = flow.sources[0].settings, flow.destination
-    assert (consumer.fetch.max_bytes, consumer.fetch.partition_bytes) == (3, 20)
+    assert (consumer.fetch.max_bytes, consumer.fetch.partition_bytes) == (2, 20)
+    assert (consumer.fetch.max_wait_ms, consumer.fetch.min_bytes) == (30, 32)
     assert consumer.client.security.tls is not None
     assert producer.client.security.tls is None
     assert producer.produce.request_bytes_max == 5
@@ -231,6 +252,10 @@ def test_exactly_once_is_the_targets_and_preparing_is_not_it(read: Reading) -> N
     assert not read.one().options.exactly_once
     assert not read.one("A.exactly.once.source.support = enabled\n").options.exactly_once
     assert not read.one("exactly.once.source.support = preparing\n").options.exactly_once
+    assert read.one("exactly.once.source.support = enabled\n").options.exactly_once
+    both = "exactly.once.source.support = {}\nB.exactly.once.source.support = {}\n"
+    assert read.one(both.format("disabled", "enabled")).options.exactly_once
+    assert not read.one(both.format("enabled", "disabled")).options.exactly_once
     read.warnings.clear()
     assert read.one("B.exactly.once.source.support = enabled\n").options.exactly_once
     assert read.warnings == []

@@ -147,7 +147,7 @@ class _Reading:
     def _chosen(self) -> Chosen:
         included, excluded = self._list("topics", keys.TOPICS), self._list("topics.exclude", keys.TOPICS_EXCLUDE)
         besides = self._aliases.heartbeats if self._carries_heartbeats else None
-        return Chosen(included, excludes=False, unless=f"{excluded}|{keys.NEVER}", besides=besides)
+        return Chosen(included, excludes=False, unless=f"{excluded}|{self._aliases.internal}", besides=besides)
 
     def _list(self, key: str, default: str) -> str:
         """One expression for a list of them."""
@@ -247,9 +247,9 @@ class _Reading:
         return OffsetSyncs(location == "source", lag_max, factor) if asked else None
 
     def _exactly_once(self) -> bool:
-        """A setting of Connect's workers, of which the target has some."""
-        given = {**self._file.of_cluster(self._pair.target), **self._entries.given}
-        entries = Entries(given, self._entries.where)
+        """A setting of Connect's workers, of which the target has some: what is said of the target wins."""
+        own = Entries(self._file.of_cluster(self._pair.target), self._entries.where)
+        entries = own if keys.EXACTLY_ONCE in own.given else self._entries
         return self._options.exactly_once or entries.choice(keys.EXACTLY_ONCE, _SUPPORT, "disabled") == "enabled"
 
     # ------------------------------------------------------------ how often

@@ -78,22 +78,24 @@ class Mm2File:
 
     def consumer_of(self, pair: Pair) -> dict[str, str]:
         """The settings of the flow's consumer."""
-        return self._client("consumer.", pair.source, pair, ("source.cluster.", "consumer.", "source.consumer."))
+        return self._client("consumer.", pair.source, pair, "source.")
 
     def producer_of(self, pair: Pair) -> dict[str, str]:
         """The settings of the flow's producer."""
-        own = ("target.cluster.", "producer.", "target.producer.", "producer.override.")
-        return self._client("producer.", pair.target, pair, own)
+        own = _behind("producer.override.", self._sorted.pairs.get(pair, {}))
+        return {**self._client("producer.", pair.target, pair, "target."), **own}
 
-    def _client(self, prefix: str, alias: str, pair: Pair, own: tuple[str, ...]) -> dict[str, str]:
-        """From what is said for all to what is said for this flow."""
+    def _client(self, prefix: str, alias: str, pair: Pair, end: str) -> dict[str, str]:
+        """What counts less before what counts more, in MirrorMaker 2's order: what a flow says without naming the end
+        it means counts less than what the cluster says."""
         cluster, flow = self.of_cluster(alias), self._sorted.pairs.get(pair, {})
-        found = {key: value for key, value in self._sorted.all.items() if key.startswith(OF_CONNECTIONS)}
-        found |= _behind(prefix, self._sorted.all)
-        found |= {key: value for key, value in cluster.items() if key.startswith(OF_CONNECTIONS)}
+        found = _behind(prefix, self._sorted.all)
+        found |= _behind(f"{end}cluster.", flow)
+        found |= _behind(prefix, flow)
+        for given in (self._sorted.all, cluster):
+            found |= {key: value for key, value in given.items() if key.startswith(OF_CONNECTIONS)}
         found |= _behind(prefix, cluster)
-        for each in own:
-            found |= _behind(each, flow)
+        found |= _behind(f"{end}{prefix}", flow)
         return {key: value for key, value in found.items() if not key.startswith("override.")}
 
     @cached_property

@@ -18,8 +18,6 @@ OLD_NAMES: Final[Mapping[str, str]] = {
 
 TOPICS: Final = ".*"
 TOPICS_EXCLUDE: Final = r"mm2.*\.internal,.*\.replica,__.*"
-NEVER: Final = r"__.*|\..*|.*-internal|.*\.internal"
-"""Topics that MirrorMaker 2 takes for internal ones, whatever `topics` says."""
 
 
 def _words(text: str) -> frozenset[str]:
