@@ -19,7 +19,7 @@ from fairlead.kafka.connecting.versions import (
     OFFSET_FETCH,
     OFFSET_FOR_LEADER_EPOCH,
 )
-from fairlead.model.errors import BadRequest, NotAllowed, TryAgain, UnknownPartition, UnknownTopic, Unreachable
+from fairlead.model.errors import NotAllowed, TryAgain, UnknownPartition, UnknownTopic, Unreachable
 from tests.kafka.client import opened
 from tests.kafka.fake_broker import FakeBroker, fake_broker, throttled
 
@@ -38,6 +38,10 @@ def listing(*groups: str) -> Any:
     said = {"protocol_type": "consumer", "group_state": "Stable", "group_type": "classic"}
     listed = [{"group_id": group} | said for group in groups]
     return lambda _: {"error_code": ErrorCode.none, "groups": listed}
+
+
+def added(*results: dict[str, Any]) -> Any:
+    return lambda _: {"results": list(results)}
 
 
 def unavailable(_: Any) -> Any:
@@ -93,22 +97,23 @@ async def test_brokers_of_before_kafka_3_are_asked_for_one_group_at_a_time() -> 
 
 
 async def test_acls_of_topics_are_read_and_made() -> None:
-    """One that is refused is an error that names its topic."""
-    acl = Acl("t", "User:u", "*", 3, 3)
+    """One that is refused is an error that names its topic. An answer that leaves one out counts for none."""
+    acl, other = (Acl(topic, "User:u", "*", 3, 3) for topic in ("t", "u"))
     described = {"principal": "User:u", "host": "*", "operation": 3, "permission_type": 3}
     resource = {"resource_type": 2, "resource_name": "t", "pattern_type": 3, "acls": [described]}
     refused = {"error_code": ErrorCode.security_disabled, "error_message": "No Authorizer is configured."}
     async with fake_broker() as broker:
         broker.next(DESCRIBE_ACLS, lambda _: {"error_code": ErrorCode.none, "resources": [resource]})
-        broker.next(
-            CREATE_ACLS, lambda _: {"results": [{"error_code": ErrorCode.none}]}, lambda _: {"results": [refused]}
-        )
+        done = {"error_code": ErrorCode.none}
+        for results in ([done], [done], [refused, done]):
+            broker.next(CREATE_ACLS, added(*results))
         async with opened(broker.bootstrap) as cluster:
             assert await cluster.acls() == [acl]
-            await cluster.create_acls([acl])
-            with pytest.raises(BadRequest, match="topic t for User:u: SECURITY_DISABLED"):
-                await cluster.create_acls([acl])
-        (made, _) = broker.of(CREATE_ACLS)
+            assert await cluster.create_acls([acl]) == {}
+            found = await cluster.create_acls([acl, other])
+        assert list(found) == [acl]
+        assert "topic t for User:u: SECURITY_DISABLED" in str(found[acl])
+        made, _, _ = broker.of(CREATE_ACLS)
         (created,) = made.creations
         assert (created.resource_name, created.resource_pattern_type, created.operation) == ("t", 3, 3)
 

@@ -83,10 +83,10 @@ class FakeCluster:
         self.metadata: dict[tuple[str, Place], str] = {}
         self.known_acls: list[Acl] | None = None
         """None: it has no authorizer."""
+        self.refuses_acls: set[str] = set()
+        """Of these topics none is made."""
         self.unknown_settings: set[str] = set()
         """They are refused."""
-        self.refuses_configs: FairleadError | None = None
-        """Whoever asks for settings of topics is told this."""
         self.hides_configs: set[str] = set()
         """Topics whose settings may not be read."""
         self.may_not_make: set[str] = set()
@@ -233,17 +233,16 @@ class FakeCluster:
         later = (record.offset for batch in log.batches for record in records_of(batch) if record.timestamp >= at)
         return next(later, log.stable)
 
-    async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting]]:
+    async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting] | FairleadError]:
         self._answers()
-        if self.refuses_configs is not None:
-            raise self.refuses_configs
-        asked = list(topics)
-        for topic in asked:
-            if topic not in self.made:
-                raise UnknownTopic(f"topic {topic}: UNKNOWN_TOPIC_OR_PARTITION")
-            if topic in self.hides_configs:
-                raise NotAllowed(f"topic {topic}: TOPIC_AUTHORIZATION_FAILED")
-        return {topic: dict(self.made[topic].configs) for topic in asked}
+        return {topic: self._configs(topic) for topic in topics}
+
+    def _configs(self, topic: str) -> Mapping[str, Setting] | FairleadError:
+        if topic not in self.made:
+            return UnknownTopic(f"topic {topic}: UNKNOWN_TOPIC_OR_PARTITION")
+        if topic in self.hides_configs:
+            return NotAllowed(f"topic {topic}: TOPIC_AUTHORIZATION_FAILED")
+        return dict(self.made[topic].configs)
 
     async def alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Mapping[str, FairleadError]:
         self._answers()
@@ -264,10 +263,15 @@ class FakeCluster:
             raise BadRequest(f"cluster {self.id}, the ACLs of topics: SECURITY_DISABLED")
         return list(self.known_acls)
 
-    async def create_acls(self, acls: Sequence[Acl]) -> None:
+    async def create_acls(self, acls: Sequence[Acl]) -> Mapping[Acl, FairleadError]:
         await self.acls()
         assert self.known_acls is not None
-        self.known_acls += acls
+        self.known_acls += [acl for acl in acls if acl.topic not in self.refuses_acls]
+        return {
+            acl: NotAllowed(f"an ACL of topic {acl.topic}: POLICY_VIOLATION")
+            for acl in acls
+            if acl.topic in self.refuses_acls
+        }
 
     async def groups(self) -> Mapping[str, Group]:
         self._answers()

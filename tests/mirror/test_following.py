@@ -10,7 +10,7 @@ from fairlead.kafka import Acl
 from fairlead.mirror.configs import Copied, Setting
 from fairlead.mirror.following.acls import copy_of
 from fairlead.mirror.following.settings import changes_of
-from fairlead.model.errors import UnknownTopic
+from fairlead.model.errors import FairleadError, UnknownTopic
 from fairlead.protocol.batch import build_batch
 from tests.mirror.fake import FakeCluster
 from tests.mirror.world import World
@@ -94,6 +94,23 @@ async def test_a_setting_that_the_destination_refuses_is_told_once_and_the_other
     assert mirror.tally.clean
 
 
+@pytest.mark.parametrize("side", ["a", "b"])
+async def test_settings_of_a_topic_that_are_not_told_hold_up_no_others(world: World, side: str) -> None:
+    """That is told once."""
+    for topic in ("t", "u"):
+        world.a.make(topic)
+    async with world.running() as mirror:
+        await until(lambda: {"t", "u"} <= world.b.made.keys())
+        (world.a if side == "a" else world.b).hides_configs = {"t"}
+        for number in ("1000", "2000"):
+            for topic in ("t", "u"):
+                world.a.make_setting(topic, "retention.ms", number)
+            await until(lambda number=number: setting(world.b, "retention.ms", "u") == Setting(number, True))  # type: ignore[misc]
+        assert setting(world.b, "retention.ms") == Setting("604800000", False)
+    assert len([line for line in world.said if "settings of 1 topics do not follow" in line]) == 1
+    assert mirror.tally.clean
+
+
 async def test_a_dry_run_shows_what_differs(world: World) -> None:
     """And changes nothing."""
     world.a.make("t", retention_ms="1000")
@@ -143,6 +160,22 @@ async def test_access_rules_follow_when_that_is_asked_for(world: World) -> None:
         world.a.known_acls.append(Acl("t", USER, "*", DESCRIBE, DENY))
         await until(lambda: len(world.b.known_acls or ()) == 2)
     assert mirror.tally.acls_made == 2
+
+
+async def test_a_rule_that_is_refused_holds_up_no_others(world: World) -> None:
+    """It is tried again with each look, and told once."""
+    for topic in ("t", "u"):
+        world.a.make(topic)
+    world.a.known_acls = [Acl(topic, USER, "*", READ, ALLOW) for topic in ("t", "u")]
+    world.b.known_acls = []
+    world.b.refuses_acls = {"t"}
+    async with world.running(sync_topic_acls=True) as mirror:
+        await until(lambda: any("1 of them are refused; the first: an ACL of topic t" in line for line in world.said))
+        assert [acl.topic for acl in world.b.known_acls] == ["u"]
+        assert mirror.tally.acls_made == 1
+        world.b.refuses_acls.clear()
+        await until(lambda: len(world.b.known_acls or ()) == 2)
+    assert len([line for line in world.said if "are refused" in line]) == 1
 
 
 async def test_a_cluster_without_an_authorizer_is_told_once(world: World) -> None:
@@ -208,12 +241,13 @@ async def test_a_topic_that_goes_between_the_look_and_a_question_is_looked_for_a
     configs = cluster.configs
     asked: list[str] = []
 
-    async def goes(topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting]]:
+    async def goes(topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting] | FairleadError]:
         topics = list(topics)
         asked.extend({"going"} & set(topics))
+        found = await configs(topics)
         if "going" in topics and len(asked) == number:
-            raise UnknownTopic("topic going: UNKNOWN_TOPIC_OR_PARTITION")
-        return await configs(topics)
+            return {**found, "going": UnknownTopic("topic going: UNKNOWN_TOPIC_OR_PARTITION")}
+        return found
 
     monkeypatch.setattr(cluster, "configs", goes)
     async with world.running() as mirror:

@@ -16,7 +16,16 @@ from fairlead.mirror.mirror import Mirror
 from fairlead.mirror.names import positions_topic
 from fairlead.mirror.patience import insisting
 from fairlead.mirror.ports import LATEST, Place, Topic
-from fairlead.model.errors import BadRequest, Fenced, InvalidValue, NotAllowed, TryAgain, UnknownPartition, Unreachable
+from fairlead.model.errors import (
+    BadRequest,
+    FairleadError,
+    Fenced,
+    InvalidValue,
+    NotAllowed,
+    TryAgain,
+    UnknownPartition,
+    Unreachable,
+)
 from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch, set_offset
 from tests.mirror.fake import FakeCluster
 from tests.mirror.world import QUICK, World
@@ -273,7 +282,7 @@ async def test_a_topic_that_appears_while_the_destination_is_away_for_a_moment_i
     away = [True]
     configs = world.b.configs
 
-    async def sometimes(topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting]]:
+    async def sometimes(topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting] | FairleadError]:
         topics = list(topics)
         if "new" in topics and away:
             away.pop()
@@ -548,7 +557,7 @@ async def test_a_start_that_is_cut_off_in_the_middle_takes_no_partition_twice(
             raise Unreachable("the coordinator of group g does not answer")
         await commit(group, offsets)
 
-    async def reads(topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting]]:
+    async def reads(topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting] | FairleadError]:
         if what == "limits" and away:
             away.pop()
             raise Unreachable("cluster b does not answer")

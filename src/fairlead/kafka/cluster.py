@@ -109,8 +109,17 @@ class Cluster:
         await self._admin.create_partitions(name, count)
 
     async def describe_configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigValue]]:
-        """The settings of topics. Raises: UnknownTopic, NotAllowed."""
-        return await self._admin.describe_configs(topics)
+        """The settings of topics. Raises: UnknownTopic, NotAllowed: one of them is not told."""
+        found: dict[str, dict[str, ConfigValue]] = {}
+        for topic, told in (await self.told_configs(topics)).items():
+            if isinstance(told, FairleadError):
+                raise told
+            found[topic] = told
+        return found
+
+    async def told_configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigValue] | FairleadError]:
+        """The settings of topics, each as far as it is told, or why it is not."""
+        return await self._admin.told_configs(topics)
 
     async def alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> dict[str, FairleadError]:
         """Set these settings of topics, or with None let them have their defaults again; which topics were refused
@@ -121,9 +130,9 @@ class Cluster:
         """Who may do what with topics that are named. Raises: BadRequest: the cluster has no authorizer; NotAllowed."""
         return await self._acls.described()
 
-    async def create_acls(self, acls: Sequence[Acl]) -> None:
-        """Add these to those that there are. Raises: BadRequest: the cluster has no authorizer; NotAllowed."""
-        await self._acls.create(acls)
+    async def create_acls(self, acls: Sequence[Acl]) -> dict[Acl, FairleadError]:
+        """Add these to those that there are; which of them were refused, and why."""
+        return await self._acls.create(acls)
 
     async def groups(self) -> dict[str, ListedGroup]:
         """All groups that there are, as their coordinators list them. Raises: NotAllowed."""

@@ -121,6 +121,16 @@ def check(number: int, what: str, message: str | None = None) -> None:
         raise error_of(number, what, message)
 
 
+def final_error(number: int, what: str, message: str | None = None) -> FairleadError | None:
+    """Why one of several things was refused for good; None: it was not. Raises: what may pass."""
+    if number == NONE:
+        return None
+    error = error_of(number, what, message)
+    if isinstance(error, PASSING):
+        raise error
+    return error
+
+
 def check_leader(number: int, what: str, message: str | None = None) -> None:
     """The same of a leader's answer."""
     if number != NONE:

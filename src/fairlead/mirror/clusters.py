@@ -9,6 +9,7 @@ from typing import Final
 
 from fairlead import kafka
 from fairlead.kafka import Acl, FetchSettings, OffsetAndEpoch, ProduceSettings, TopicPartition
+from fairlead.kafka.values import ConfigValue
 from fairlead.mirror.bytes.outgoing import Outgoing
 from fairlead.mirror.configs import Setting
 from fairlead.mirror.ports import (
@@ -71,16 +72,9 @@ class KafkaCluster:
             Place(*place): told if isinstance(told, FairleadError) else told.offset for place, told in found.items()
         }
 
-    async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting]]:
-        found = await self._cluster.describe_configs(topics)
-        return {
-            topic: {
-                name: Setting(each.value, each.own, each.of_broker)
-                for name, each in values.items()
-                if each.value is not None and not each.sensitive
-            }
-            for topic, values in found.items()
-        }
+    async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting] | FairleadError]:
+        found = await self._cluster.told_configs(topics)
+        return {topic: told if isinstance(told, FairleadError) else _settings(told) for topic, told in found.items()}
 
     async def alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Mapping[str, FairleadError]:
         return await self._cluster.alter_configs(changes)
@@ -88,8 +82,8 @@ class KafkaCluster:
     async def acls(self) -> Sequence[Acl]:
         return await self._cluster.acls()
 
-    async def create_acls(self, acls: Sequence[Acl]) -> None:
-        await self._cluster.create_acls(acls)
+    async def create_acls(self, acls: Sequence[Acl]) -> Mapping[Acl, FairleadError]:
+        return await self._cluster.create_acls(acls)
 
     async def create(
         self, topic: str, partitions: int, configs: Mapping[str, str], replication: int = CLUSTERS_OWN
@@ -149,6 +143,14 @@ class KafkaCluster:
 
     async def close(self) -> None:
         await self._cluster.close()
+
+
+def _settings(found: Mapping[str, ConfigValue]) -> Mapping[str, Setting]:
+    return {
+        name: Setting(each.value, each.own, each.of_broker)
+        for name, each in found.items()
+        if each.value is not None and not each.sensitive
+    }
 
 
 def _commits(found: Mapping[TopicPartition, OffsetAndEpoch]) -> Mapping[Place, Commit]:

@@ -28,7 +28,7 @@ from fairlead.mirror.lanes import LANES, Part, lane_of
 from fairlead.mirror.names import REGISTRY, positions_topic
 from fairlead.mirror.ports import CLUSTERS_OWN, Cluster, Sender, Topic
 from fairlead.model.clock import Clock
-from fairlead.model.errors import InvalidValue
+from fairlead.model.errors import FairleadError, InvalidValue
 
 BookRecords = Mapping[int, Sequence[tuple[bytes, bytes | None]]]
 """Keys and values for the books, by lane."""
@@ -118,12 +118,22 @@ class Destination:
                 return found
             await asyncio.sleep(0.1)
 
-    async def limits(self, topics: Iterable[str]) -> Mapping[str, Limits]:
-        """What these topics take. Raises: BadRequest, TryAgain."""
+    async def learn_limits(self, topics: Iterable[str]) -> Mapping[str, FairleadError]:
+        """Find out what these topics take, before `limits`; of which that is not told, and why. Raises: TryAgain."""
         missing = [topic for topic in topics if topic not in self._limits]
+        refused: dict[str, FairleadError] = {}
         for topic, configs in (await self.cluster.configs(missing) if missing else {}).items():
-            most = configs.get(MESSAGE_BYTES_MAX)
-            self._limits[topic] = Limits() if most is None else Limits(message_bytes_max=int(most.value))
+            if isinstance(configs, FairleadError):
+                refused[topic] = configs
+            else:
+                most = configs.get(MESSAGE_BYTES_MAX)
+                self._limits[topic] = Limits() if most is None else Limits(message_bytes_max=int(most.value))
+        return refused
+
+    async def limits(self, topics: Sequence[str]) -> Mapping[str, Limits]:
+        """What these topics take. Raises: BadRequest, TryAgain."""
+        for error in (await self.learn_limits(topics)).values():
+            raise error
         return {topic: self._limits.get(topic, Limits()) for topic in topics}
 
     # ------------------------------------------------------------ exactly once

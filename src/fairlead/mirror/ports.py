@@ -184,8 +184,8 @@ class Cluster(Protocol):
         """EARLIEST of each, or why it is not told within a moment."""
         ...
 
-    async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting]]:
-        """The settings of topics."""
+    async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting] | FairleadError]:
+        """The settings of topics, or why they are not told."""
         ...
 
     async def alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Mapping[str, FairleadError]:
@@ -196,8 +196,8 @@ class Cluster(Protocol):
         """Who may do what with topics that are named. Raises: BadRequest: the cluster has no authorizer; NotAllowed."""
         ...
 
-    async def create_acls(self, acls: Sequence[Acl]) -> None:
-        """Add to them. Raises: BadRequest: the cluster has no authorizer; NotAllowed."""
+    async def create_acls(self, acls: Sequence[Acl]) -> Mapping[Acl, FairleadError]:
+        """Add to them; which were refused, and why."""
         ...
 
     async def create(

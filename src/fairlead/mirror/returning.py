@@ -14,7 +14,7 @@ from uuid import UUID
 
 from fairlead.mirror.configs import Setting
 from fairlead.mirror.ports import Cluster, Topic
-from fairlead.model.errors import NotAllowed, TryAgain, UnknownTopic
+from fairlead.model.errors import FairleadError, NotAllowed, NotFound, TryAgain
 from fairlead.model.kafka_clusters import ORIGIN_CLUSTER, ORIGIN_TOPIC, owner_of
 
 
@@ -38,12 +38,14 @@ class Returning:
             TryAgain: the source does not answer, or a topic has gone meanwhile.
         """
         asked = {each.name: each.topic_id for each in topics if self._others.get(each.name) != each.topic_id}
-        try:
-            configs = await self._source.configs(asked) if asked else {}
-        except UnknownTopic as error:
-            raise TryAgain(str(error)) from error
-        except NotAllowed:
-            configs = {}  # whoever hides the settings of its topics is no stream that keeps ours
+        configs: dict[str, Mapping[str, Setting]] = {}
+        for name, told in (await self._source.configs(asked) if asked else {}).items():
+            if isinstance(told, NotFound):
+                raise TryAgain(str(told))
+            if not isinstance(told, FairleadError):
+                configs[name] = told
+            elif not isinstance(told, NotAllowed):
+                raise told  # whoever hides the settings of a topic is no stream that keeps ours
         self.topics = frozenset(name for name, its in _told(configs, ORIGIN_CLUSTER) if its == self._mark)
         self._others.update((name, id) for name, id in asked.items() if name not in self.topics)
         self._were = {name: its for name, its in self._were.items() if name not in asked}

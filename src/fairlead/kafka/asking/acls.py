@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from fairlead.kafka.asking.retrying import again
 from fairlead.kafka.connecting.brokers import Brokers
 from fairlead.kafka.connecting.versions import CREATE_ACLS, DESCRIBE_ACLS
-from fairlead.kafka.errors import check
+from fairlead.kafka.errors import check, final_error
 from fairlead.kafka.values import Acl
+from fairlead.model.errors import FairleadError
+from fairlead.protocol.wire import Malformed
 
 _TOPIC = 2
 _ANY = 1
@@ -47,12 +49,14 @@ class Acls:
 
         return await again(self._brokers.settings, ask)
 
-    async def create(self, acls: Sequence[Acl]) -> None:
+    async def create(self, acls: Sequence[Acl]) -> dict[Acl, FairleadError]:
         """See `Cluster.create_acls`."""
+        refused: dict[Acl, FairleadError] = {}
         for first in range(0, len(acls), _ACLS_AT_ONCE):
-            await self._create(acls[first : first + _ACLS_AT_ONCE])
+            refused |= await self._create(acls[first : first + _ACLS_AT_ONCE])
+        return refused
 
-    async def _create(self, acls: Sequence[Acl]) -> None:
+    async def _create(self, acls: Sequence[Acl]) -> dict[Acl, FairleadError]:
         creations = [
             {
                 "resource_type": _TOPIC,
@@ -66,9 +70,18 @@ class Acls:
             for acl in acls
         ]
 
-        async def ask() -> None:
-            answer = await (await self._brokers.controller()).call(CREATE_ACLS, {"creations": creations})
-            for acl, result in zip(acls, answer.results, strict=False):
-                check(result.error_code, f"an ACL of topic {acl.topic} for {acl.principal}", result.error_message)
+        async def ask() -> dict[Acl, FairleadError]:
+            """One that is there already is simply added again."""
+            connection = await self._brokers.controller()
+            results = (await connection.call(CREATE_ACLS, {"creations": creations})).results
+            if len(results) != len(acls):
+                raise Malformed(f"{connection.who} answers for {len(results)} of {len(acls)} ACLs")
+            refused: dict[Acl, FairleadError] = {}
+            for acl, result in zip(acls, results, strict=True):
+                what = f"an ACL of topic {acl.topic} for {acl.principal}"
+                error = final_error(result.error_code, what, result.error_message)
+                if error is not None:
+                    refused[acl] = error
+            return refused
 
-        await again(self._brokers.settings, ask)
+        return await again(self._brokers.settings, ask)

@@ -14,7 +14,7 @@ from fairlead.kafka.connecting.versions import (
     DESCRIBE_CONFIGS,
     INCREMENTAL_ALTER_CONFIGS,
 )
-from fairlead.kafka.errors import PASSING, check
+from fairlead.kafka.errors import check, final_error
 from fairlead.kafka.values import ConfigValue
 from fairlead.model.errors import FairleadError
 
@@ -58,23 +58,23 @@ class Admin:
 
         await again(self._brokers.settings, ask)
 
-    async def describe_configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigValue]]:
-        """See `Cluster.describe_configs`."""
+    async def told_configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigValue] | FairleadError]:
+        """See `Cluster.told_configs`."""
         names = sorted(set(topics))
-        found: dict[str, dict[str, ConfigValue]] = {}
+        found: dict[str, dict[str, ConfigValue] | FairleadError] = {}
         for first in range(0, len(names), _NAMES_AT_ONCE):
             found |= await self._described(names[first : first + _NAMES_AT_ONCE])
         return found
 
-    async def _described(self, names: list[str]) -> dict[str, dict[str, ConfigValue]]:
+    async def _described(self, names: list[str]) -> dict[str, dict[str, ConfigValue] | FairleadError]:
         resources = [{"resource_type": _TOPIC, "resource_name": name, "configuration_keys": None} for name in names]
 
-        async def ask() -> dict[str, dict[str, ConfigValue]]:
+        async def ask() -> dict[str, dict[str, ConfigValue] | FairleadError]:
             answer = await (await self._brokers.any()).call(DESCRIBE_CONFIGS, {"resources": resources})
-            found = {}
+            found: dict[str, dict[str, ConfigValue] | FairleadError] = {}
             for result in answer.results:
-                check(result.error_code, f"topic {result.resource_name}", result.error_message)
-                found[result.resource_name] = {each.name: _value(each) for each in result.configs}
+                refused = final_error(result.error_code, f"topic {result.resource_name}", result.error_message)
+                found[result.resource_name] = refused or {each.name: _value(each) for each in result.configs}
             return found
 
         return await again(self._brokers.settings, ask)
@@ -96,11 +96,8 @@ class Admin:
             answer = await connection.call(INCREMENTAL_ALTER_CONFIGS, question | {"validate_only": False})
             refused: dict[str, FairleadError] = {}
             for each in answer.responses:
-                try:
-                    check(each.error_code, f"topic {each.resource_name}", each.error_message)
-                except PASSING:
-                    raise
-                except FairleadError as error:
+                error = final_error(each.error_code, f"topic {each.resource_name}", each.error_message)
+                if error is not None:
                     refused[each.resource_name] = error
             return refused
 

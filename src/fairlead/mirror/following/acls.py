@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from fairlead.kafka.values import ALLOW, OPERATION_ALL, OPERATION_READ, OPERATION_WRITE, Acl
 from fairlead.mirror.ports import Cluster
 from fairlead.mirror.report import Tally
+from fairlead.model.errors import BadRequest
 
 
 def copy_of(acl: Acl, topics: Mapping[str, str]) -> Acl | None:
@@ -39,8 +40,9 @@ class Acls:
         return sorted(copies - set(await self._destination.acls()))
 
     async def round(self, topics: Mapping[str, str]) -> None:
-        """Add them. Raises: as `missing`."""
+        """Add them. Raises: as `missing`; BadRequest: some are refused, the others are added."""
         missing = await self.missing(topics)
-        if missing:
-            await self._destination.create_acls(missing)
-            self._tally.acls_made += len(missing)
+        refused = await self._destination.create_acls(missing) if missing else {}
+        self._tally.acls_made += len(missing) - len(refused)
+        for error in refused.values():
+            raise BadRequest(f"{len(refused)} of them are refused; the first: {error}")

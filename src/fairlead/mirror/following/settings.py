@@ -9,6 +9,7 @@ from typing import Final
 from fairlead.mirror.configs import Copied, Setting
 from fairlead.mirror.ports import Cluster
 from fairlead.mirror.report import Tally
+from fairlead.model.errors import FairleadError
 
 Changes = Mapping[str, str | None]
 """Setting → value; None: its default."""
@@ -40,21 +41,26 @@ class Settings:
         """Topic and setting → the value that was refused."""
 
     async def differences(self, topics: Mapping[str, str]) -> Mapping[str, Changes]:
-        """Topic of the destination → what must change, of these topics: source → destination.
-
-        Raises:
-            BadRequest: they may not be read; TryAgain.
-        """
+        """Topic of the destination → what must change, of these topics: source → destination; those that do not tell
+        their settings are left out. Raises: TryAgain."""
         found: dict[str, Changes] = {}
+        untold: list[FairleadError] = []
         names = sorted(topics)
         for first in range(0, len(names), _AT_ONCE):
             some = names[first : first + _AT_ONCE]
             there = await self._source.configs(some)
             here = await self._destination.configs([topics[name] for name in some])
             for name in some:
-                to = topics[name]
-                if name in there and to in here and (changes := changes_of(there[name], here[to], self._copied)):
-                    found[to] = changes
+                of_source, of_copy = there.get(name), here.get(topics[name])
+                if isinstance(of_source, FairleadError):
+                    untold.append(of_source)
+                elif isinstance(of_copy, FairleadError):
+                    untold.append(of_copy)
+                elif of_source is not None and of_copy is not None:
+                    changes = changes_of(of_source, of_copy, self._copied)
+                    found |= {topics[name]: changes} if changes else {}
+        if untold:
+            self._told(f"settings of {len(untold)} topics do not follow; the first: {untold[0]}")
         return found
 
     async def round(self, topics: Mapping[str, str]) -> None:

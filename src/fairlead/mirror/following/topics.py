@@ -5,8 +5,7 @@ A topic that one of the two clusters refuses is named, and tried again with the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
 
 from fairlead.mirror.books.origins import Origins
 from fairlead.mirror.configs import Copied, Setting
@@ -15,9 +14,7 @@ from fairlead.mirror.planning import PlannedTopic
 from fairlead.mirror.ports import Cluster
 from fairlead.mirror.report import Tally
 from fairlead.mirror.returning import Returning
-from fairlead.model.errors import BadRequest, NotFound, TryAgain
-
-T = TypeVar("T")
+from fairlead.model.errors import BadRequest, FairleadError, NotFound, TryAgain
 
 
 class Topics:
@@ -51,22 +48,28 @@ class Topics:
         """
         topics = list(topics)
         made = [topic.source.name for topic in topics if topic.makes]
-        settings, refused = await _told(self._source.configs, made)
+        told = await self._source.configs(made) if made else {}
+        refused: dict[str, FairleadError] = {}
         for topic in topics:
+            name = topic.source.name
+            settings = told.get(name, {})
             try:
-                if topic.source.name not in refused:
-                    await self._make(topic, settings.get(topic.source.name, {}))
+                if isinstance(settings, FairleadError):
+                    raise settings
+                await self._make(topic, settings)
             except NotFound:
                 raise
             except BadRequest as error:
-                refused[topic.source.name] = error
+                refused[name] = error
         there = {topic.to: topic.source.name for topic in topics if topic.source.name not in refused}
-        _, untold = await _told(self._destination.limits, list(there))
-        refused |= {there[to]: error for to, error in untold.items()}
+        for to, why in (await self._destination.learn_limits(there)).items():
+            if isinstance(why, NotFound):
+                raise why
+            refused[there[to]] = why
         self._note(refused, {topic.source.name for topic in topics})
         return [topic for topic in topics if topic.source.name not in refused]
 
-    def _note(self, refused: Mapping[str, BadRequest], asked: set[str]) -> None:
+    def _note(self, refused: Mapping[str, FairleadError], asked: set[str]) -> None:
         for name in self._refused & (asked - refused.keys()):
             self._tally.goes_on(f"topic {name}")
         for name, error in refused.items():
@@ -85,26 +88,3 @@ class Topics:
         elif topic.grows:
             await self._destination.grow(topic.to, topic.partitions)
             self._tally.notes[name] = "it got more partitions, so keys have other partitions from now on"
-
-
-async def _told(
-    ask: Callable[[Sequence[str]], Awaitable[Mapping[str, T]]], names: Sequence[str]
-) -> tuple[dict[str, T], dict[str, BadRequest]]:
-    """What is said of these, and why of some it is not. All are asked for at once; only where that is refused, each
-    alone."""
-    if not names:
-        return {}, {}
-    try:
-        return {**await ask(names)}, {}
-    except NotFound:
-        raise
-    except BadRequest as error:
-        if len(names) == 1:
-            return {}, {names[0]: error}
-    found: dict[str, T] = {}
-    refused: dict[str, BadRequest] = {}
-    for name in names:
-        told, why = await _told(ask, [name])
-        found |= told
-        refused |= why
-    return found, refused
