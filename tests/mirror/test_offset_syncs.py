@@ -8,6 +8,7 @@ import pytest
 
 from fairlead.mirror.books.offset_syncs import Sync, sync_record
 from fairlead.model.errors import BadRequest
+from tests.mirror.groups.test_groups import put_transaction
 from tests.mirror.test_mirror import numbers
 from tests.mirror.world import World
 from tests.support.waiting import until
@@ -51,6 +52,15 @@ async def test_offset_syncs_go_on_where_records_lie_otherwise(world: World) -> N
         world.b.put("A.t", 0, numbers(0, 4))
         world.a.put("t", 0, numbers(3, 5))
         await until(lambda: sync_record("t", 0, Sync(4, 8)) in records(world))
+
+
+async def test_offset_syncs_go_on_behind_transactions(world: World) -> None:
+    """A partition that is written in transactions stands behind a marker nearly always."""
+    world.a.make("t")
+    async with world.running(**ASKED):
+        for end in (4, 8):
+            put_transaction(world.a, numbers(end - 4, end - 1))
+            await until(lambda end=end: sync_record("t", 0, Sync(end - 1, end // 4 * 3 - 1)) in records(world))  # type: ignore[misc]
 
 
 def test_offset_syncs_are_named_by_the_clusters(world: World) -> None:

@@ -34,16 +34,17 @@ async def write_syncs(
     if topic not in await insisting(partial(cluster.topics, [topic])):
         await insisting(partial(cluster.create, topic, 1, _CONFIGS, asked.replication))
     sender = await insisting(partial(cluster.sender, None))
-    syncs = Syncs(asked.lag_max)
+    syncs, now = Syncs(asked.lag_max), asyncio.get_running_loop().time
     try:
         while True:
-            due = syncs.due([(part, standing.position) for part, standing in source.copies.items()])
+            positions = [(part, standing.position) for part, standing in source.copies.items()]
+            due = syncs.due(positions, now())
             for first in range(0, len(due), _RECORDS_MAX):
                 some = due[first : first + _RECORDS_MAX]
                 records = [sync_record(part.topic, part.partition, sync) for part, sync in some]
                 for batch in batches_of(records, clock.wall_ms()):
                     await sender.send(topic, 0, batch)
-                syncs.written(some)
+                syncs.written(some, now())
             await asyncio.sleep(seconds)
     finally:
         await sender.close()

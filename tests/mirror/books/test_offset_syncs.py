@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.mirror.books.book import Position
-from fairlead.mirror.books.offset_syncs import Sync, Syncs, last_record, sync_record
+from fairlead.mirror.books.offset_syncs import LATE_SECONDS, Sync, Syncs, sync_below, sync_record
 from fairlead.mirror.lanes import Part
 
 PART = Part("a", bytes(16), "t", 3)
@@ -14,10 +14,10 @@ def at(offset: int, destination: int, since: int = 0) -> Position:
     return Position(offset, -1, "t", "A.t", at=destination, since=since)
 
 
-def due(syncs: Syncs, position: Position) -> list[Sync]:
+def due(syncs: Syncs, position: Position, seconds: float = 0.0) -> list[Sync]:
     """What is due, and written at once."""
-    found = syncs.due([(PART, position)])
-    syncs.written(found)
+    found = syncs.due([(PART, position)], seconds)
+    syncs.written(found, seconds)
     return [sync for _, sync in found]
 
 
@@ -28,11 +28,14 @@ def test_a_sync_has_the_bytes_that_java_reads() -> None:
     assert value == b"\x01\x02\x03\x04\x05\x06\x07\x08\x00\x00\x00\x00\x00\x00\x00\x09"
 
 
-def test_a_sync_names_a_record_that_is_at_both_ends() -> None:
-    """The last one. Where none is known, there is no sync: one beyond would let a group skip records."""
-    assert last_record(at(10, 25)) == Sync(9, 24)
-    assert last_record(at(10, -1)) is None
-    assert last_record(at(10, 25, since=10)) is None
+def test_a_sync_is_just_below_the_position() -> None:
+    """Also where that is no record, as behind the marker of each transaction: who has committed it, or what is behind
+    it, has not read what lies at or behind the position. Where its place is not known, there is no sync."""
+    assert sync_below(at(10, 25)) == Sync(9, 24)
+    assert sync_below(at(10, 25, since=10)) == Sync(9, 24)
+    assert sync_below(at(10, -1)) is None
+    assert sync_below(at(10, 0)) is None
+    assert sync_below(at(0, 25)) is None
 
 
 def test_a_sync_is_due_each_so_many_records() -> None:
@@ -42,6 +45,15 @@ def test_a_sync_is_due_each_so_many_records() -> None:
     assert due(syncs, at(109, 109)) == []
     assert due(syncs, at(110, 110)) == [Sync(109, 109)]
     assert due(syncs, at(110, 110)) == []
+
+
+def test_what_came_last_is_told_after_a_while() -> None:
+    """However few they are; once."""
+    syncs = Syncs(lag_max=100)
+    due(syncs, at(10, 10))
+    assert due(syncs, at(12, 12), LATE_SECONDS - 1) == []
+    assert due(syncs, at(12, 12), LATE_SECONDS) == [Sync(11, 11)]
+    assert due(syncs, at(12, 12), 3 * LATE_SECONDS) == []
 
 
 def test_a_sync_is_due_where_records_lie_otherwise_than_before() -> None:
