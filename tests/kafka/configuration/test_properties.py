@@ -22,6 +22,7 @@ from fairlead.model.errors import InvalidValue
         ("a=b\\\n# no comment", {"a": "b# no comment"}),
         ("a=b\\\\\nc=d", {"a": "b\\", "c": "d"}),
         ("a\\ b\\=c\\:d = e\\tf\\ng\\u00e9\\q", {"a b=c:d": "e\tf\ngéq"}),
+        ("a=\\ud83e\\udd86", {"a": "🦆"}),
         ("a=1\na=2", {"a": "2"}),
         ("a", {"a": ""}),
         ("a=\nb==c", {"a": "", "b": "=c"}),
@@ -38,6 +39,9 @@ def test_an_escape_that_is_none_is_an_error_with_the_file(tmp_path: Path) -> Non
     file = tmp_path / "consumer.config"
     file.write_text("a=\\u12")
     with pytest.raises(InvalidValue, match=r"consumer\.config: a \\u must be followed"):
+        load_properties(file)
+    file.write_text("a=\\ud83e-\\udd86")
+    with pytest.raises(InvalidValue, match=r"consumer\.config: .* half a character"):
         load_properties(file)
 
 

@@ -56,3 +56,11 @@ def test_a_reset_of_the_consumer_has_no_effect_and_that_is_said(read: Reading) -
     read({"group_id": "g", "auto_offset_reset": "latest"})
     assert len(read.warnings) == 1
     assert "auto.offset.reset has no effect here; --from" in read.warnings[0]
+
+
+def test_an_interval_may_have_blanks_and_must_be_a_number(read: Reading) -> None:
+    assert read({"group_id": "g", "auto_commit_interval_ms": "500 "}).paces.commits == 0.5
+    assert read({"group_id": "g", "metadata_max_age_ms": "999999999"}).paces.topics == Paces().topics
+    for wrong in ("²", "5s", "99"):
+        with pytest.raises(InvalidValue, match=r"consumer\.config: auto\.commit\.interval\.ms is"):
+            read({"group_id": "g", "auto_commit_interval_ms": wrong})

@@ -20,7 +20,7 @@ def read_properties(text: str) -> dict[str, str]:
     """The entries of a file; of one that is there twice the last.
 
     Raises:
-        InvalidValue: a `\\u` is not followed by four hexadecimal digits.
+        InvalidValue: a `\\u` is not followed by four hexadecimal digits, or is half a character.
     """
     entries = {}
     for line in _logical_lines(text):
@@ -68,7 +68,12 @@ def _logical_lines(text: str) -> list[str]:
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(_meant, text)
+    """Java writes a character beyond the first 65,536 as two, which are one here."""
+    found = _ESCAPED.sub(_meant, text)
+    try:
+        return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError:
+        raise InvalidValue("a \\u from d800 to dfff is half a character, and the other half is not beside it") from None
 
 
 def _meant(escaped: re.Match[str]) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from fairlead.kafka import ConsumerSettings, ProducerSettings
 from fairlead.kafka.configuration.clients import consumer_settings, producer_settings
+from fairlead.kafka.configuration.entries import Entries
 from fairlead.kafka.configuration.properties import load_properties
 from fairlead.mirror.mirror import Paces
 from fairlead.mirror.options import INTERVAL_MS_MIN, MirrorOptions, check_name
@@ -61,8 +61,9 @@ def flow_of(options: MirrorOptions, warn: Warn) -> Flow:
         if "auto.offset.reset" in properties:
             warn(f"{path}: auto.offset.reset has no effect here; --from says where new partitions begin (earliest)")
         sources.append(Labelled(path.name, read.settings))
-        commit_seconds = _seconds(properties, COMMIT_INTERVAL, commit_seconds, path)
-        topic_seconds = _seconds(properties, TOPICS_AGE, topic_seconds, path)
+        entries = Entries(properties, str(path))
+        commit_seconds = _seconds(entries, COMMIT_INTERVAL, commit_seconds)
+        topic_seconds = _seconds(entries, TOPICS_AGE, topic_seconds)
     paces = Paces(commits=commit_seconds, topics=topic_seconds, groups=options.group_seconds)
     if options.commit_seconds is not None:
         paces = replace(paces, commits=options.commit_seconds, positions=options.commit_seconds)
@@ -75,14 +76,9 @@ def _tell(warn: Warn, warnings: Sequence[str]) -> None:
         warn(warning)
 
 
-def _seconds(properties: Mapping[str, str], key: str, most: float, path: Path) -> float:
+def _seconds(entries: Entries, key: str, most: float) -> float:
     """How often, where the file asks for more often than usual. Raises: InvalidValue."""
-    text = properties.get(key)
-    if text is None:
-        return most
-    if not text.isdigit() or int(text) < INTERVAL_MS_MIN:
-        raise InvalidValue(f"{path}: {key}={text}: write a number of milliseconds from {INTERVAL_MS_MIN}")
-    return min(int(text) / 1000, most)
+    return min(entries.number(key, int(most * 1000), INTERVAL_MS_MIN) / 1000, most)
 
 
 def _told_apart(sources: Sequence[Labelled]) -> Sequence[Labelled]:
