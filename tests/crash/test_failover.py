@@ -241,7 +241,9 @@ def committed(site: Site, kind: str) -> dict[int, int]:
     consumer = Consumer({"bootstrap.servers": site.kafka, "group.id": kind})
     try:
         places = [TopicPartition(f"{PREFIX}container-{kind}", number) for number in range(PARTITIONS)]
-        return {each.partition: each.offset for each in consumer.committed(places, timeout=30) if each.offset >= 0}
+        return {
+            each.partition: each.offset for each in consumer.committed(places, timeout=WAIT_SECONDS) if each.offset >= 0
+        }
     finally:
         consumer.close()
 

@@ -168,7 +168,9 @@ def committed(site: Site, topic: str, group: str) -> int:
     """The group's committed offsets of all partitions together."""
     consumer = Consumer({"bootstrap.servers": site.kafka, "group.id": group})
     try:
-        found = consumer.committed([TopicPartition(topic, number) for number in range(PARTITIONS)], timeout=30)
+        found = consumer.committed(
+            [TopicPartition(topic, number) for number in range(PARTITIONS)], timeout=WAIT_SECONDS
+        )
     finally:
         consumer.close()
     return sum(max(part.offset, 0) for part in found)

@@ -47,7 +47,7 @@ def _wait_for_leader(admin: AdminClient, node: int) -> None:
     """It leads, and no other replica is in sync."""
 
     def leads() -> bool:
-        found = admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions.get(0)
+        found = admin.list_topics(TOPIC, timeout=WAIT_SECONDS).topics[TOPIC].partitions.get(0)
         return found is not None and found.leader == node and list(found.isrs) == [node]
 
     wait_until(leads, f"node {node} leads the partition", every_seconds=0.2)

@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from tests.support.records import ends, read_all
 from tests.support.rounds import rounds, seed
 from tests.support.sites import Site, command_of, descendants, kill_pid, sites
-from tests.support.waiting import wait_until
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.crash
 
@@ -113,4 +113,4 @@ def produce(site: Site, number: int) -> None:
                 break
             except BufferError:
                 producer.poll(1)
-    assert producer.flush(60) == 0
+    assert producer.flush(WAIT_SECONDS) == 0

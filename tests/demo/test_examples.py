@@ -20,7 +20,7 @@ from examples.ships.analytics import session
 from pyspark.sql import SparkSession
 from tests.support.scripts import install_scripts
 from tests.support.sites import Site, sites
-from tests.support.waiting import wait_until
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -84,7 +84,7 @@ def produce(site: Site, topic: str, *values: bytes, key: str = "k") -> None:
     producer = Producer({"bootstrap.servers": site.kafka})
     for value in values:
         producer.produce(topic, value, key=key)
-    assert producer.flush(30) == 0
+    assert producer.flush(WAIT_SECONDS) == 0
 
 
 def consumed(site: Site, topic: str) -> list[str]:
@@ -229,7 +229,7 @@ def _report(site: Site, plant: str, some: list[Reading]) -> None:
     producer = Producer({"bootstrap.servers": site.kafka, "linger.ms": 20})
     for reading in some:
         producer.produce(f"{PREFIX}{plant}.{topic_of(reading.line)}", reading.value(17), key=reading.machine)
-    assert producer.flush(30) == 0
+    assert producer.flush(WAIT_SECONDS) == 0
 
 
 def _counted(recorded: dict[str, list[Reading]]) -> dict[tuple[str, int], Made]:

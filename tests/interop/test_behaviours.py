@@ -12,7 +12,7 @@ from tests.interop.clients.base import CODECS, Client, Member, Message
 from tests.interop.clients.confluent_client import Confluent
 from tests.interop.site import Site
 from tests.support.records import Content, read_all
-from tests.support.waiting import wait_until
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 PRODUCE = 0
 _names = count(1)
@@ -133,7 +133,7 @@ def fill(site: Site, topic: str, label: str) -> None:
     producer = Producer({"bootstrap.servers": site.of_stream, "linger.ms": 5})
     for index, value in enumerate(written(label)):
         producer.produce(topic, value, partition=index % 4)
-    assert producer.flush(20) == 0
+    assert producer.flush(WAIT_SECONDS) == 0
 
 
 def written(label: str) -> list[bytes]:

@@ -18,6 +18,7 @@ from tests.interop.clients.kcat_client import Kcat
 from tests.interop.clients.process import run
 from tests.interop.site import Site
 from tests.interop.test_behaviours import content, messages, sent
+from tests.support.waiting import WAIT_SECONDS
 
 _names = count(1)
 
@@ -32,7 +33,7 @@ def deleted(site: Site, topic: str, offset: int) -> int:
     """librdkafka's DeleteRecords: where the partition begins now."""
     asked = TopicPartition(topic, 0, offset)
     admin = AdminClient({"bootstrap.servers": site.of_stream})
-    low: int = admin.delete_records([asked])[asked].result(20).low_watermark
+    low: int = admin.delete_records([asked])[asked].result(WAIT_SECONDS).low_watermark
     return low
 
 

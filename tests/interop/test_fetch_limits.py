@@ -6,6 +6,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaException, Producer, TopicPar
 
 from tests.interop.clients.confluent_client import Confluent
 from tests.interop.site import Site
+from tests.support.waiting import WAIT_SECONDS
 
 MESSAGE = bytes(921_000)
 LIMIT = 1_000_000
@@ -20,7 +21,7 @@ def test_librdkafka_reads_two_batches_that_do_not_fit_into_one_answer(
     for partition in range(4):
         for _ in range(2):
             producer.produce(name, MESSAGE, partition=partition)
-            assert producer.flush(20) == 0  # a batch each
+            assert producer.flush(WAIT_SECONDS) == 0  # a batch each
     limits = {"fetch.max.bytes": LIMIT, "receive.message.max.bytes": LIMIT + 512}
     consumer = confluent.consumer(site, "none", **limits, **{"enable.auto.commit": False})
     try:

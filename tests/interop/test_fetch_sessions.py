@@ -70,7 +70,7 @@ def test_javas_consumer_reads_everything_in_a_session(java: JavaVM, site: Site, 
         sent = [(partition, f"{label} {number}") for number in range(each) for partition in range(PARTITIONS)]
         for partition, value in sent:
             producer.produce(wide, value, partition=partition)
-        assert producer.flush(20) == 0
+        assert producer.flush(WAIT_SECONDS) == 0
         return sorted(sent)
 
     for grown, (label, each) in enumerate((("first", 5), ("second", 1), ("third", 2)), 1):

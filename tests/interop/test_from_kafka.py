@@ -24,12 +24,12 @@ from fairlead.kafka import TopicPartition as Place
 from fairlead.kafka.fetching.aborted import AbortedData
 from fairlead.model.addresses import parse_address
 from fairlead.protocol.batch import LENGTH_END, read_header
-from tests.interop.clients.kafka_tools import java
+from tests.interop.clients.kafka_tools import PATIENCE, java
 from tests.interop.clients.process import run
 from tests.interop.kafka_pair import KafkaPair
 from tests.support.carrier import Carrier
 from tests.support.mirrors import MirrorProcess, make_topic, produce, properties
-from tests.support.records import read_all
+from tests.support.records import read_all, wait_for_markers
 from tests.support.sites import Site
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
@@ -131,6 +131,7 @@ def transactions(bootstrap: str, topic: str, *, values: int, abort: bool) -> Non
         producer.produce(topic, b"t%d" % number, key=b"k%d" % number)
     producer.flush()
     (producer.abort_transaction if abort else producer.commit_transaction)()
+    wait_for_markers(bootstrap, topic)
 
 
 def test_topics_are_kept_byte_for_byte_at_kafka_s_offsets(pair: KafkaPair, tmp_path: Path) -> None:
@@ -151,14 +152,13 @@ def test_topics_are_kept_byte_for_byte_at_kafka_s_offsets(pair: KafkaPair, tmp_p
         assert read_all(site.kafka, ["kept-plain"], prefix=f"{STREAM}:") == read_all(old, ["kept-plain"], prefix="")
 
 
-def read_by_java(bootstrap: str, topic: str, group: str, most: int, timeout_ms: int = 8000) -> list[str]:
-    """What Java's consumer reads as the one member of a group, committed records only; it commits what it has read."""
-    options = ("--bootstrap-server", bootstrap, "--topic", topic, "--group", group, "--timeout-ms", str(timeout_ms))
-    settings = ("auto.offset.reset=none", "max.poll.records=1") if most < 0 else ("max.poll.records=1",)
-    how = [part for each in settings for part in ("--consumer-property", each)]
-    count = () if most < 0 else ("--max-messages", str(most), "--from-beginning")
-    command = java("consumer.ConsoleConsumer", *options, *how, *count, "--isolation-level", "read_committed")
-    return run(command).splitlines()
+def read_by_java(bootstrap: str, topic: str, group: str, number: int, *more: str) -> list[str]:
+    """So many records, as Java's consumer reads them as the one member of a group, committed ones only; it commits what
+    it has read. `more` are options of the tool."""
+    where = ("--bootstrap-server", bootstrap, "--topic", topic, "--group", group, "--isolation-level", "read_committed")
+    until = ("--max-messages", str(number), *PATIENCE)
+    settings = ("--consumer-property", "max.poll.records=1")
+    return run(java("consumer.ConsoleConsumer", *where, *until, *settings, *more)).splitlines()
 
 
 def read_by_librdkafka(bootstrap: str, topic: str, group: str, reset: str = "error") -> list[str]:
@@ -206,7 +206,7 @@ def test_groups_move_from_kafka_without_a_reset(pair: KafkaPair, tmp_path: Path)
     make_topic(old, topic, 2)
     produce(old, topic, [(b"k%d" % n, b"v%d" % n) for n in range(200)])
     transactions(old, topic, values=20, abort=True)
-    first = read_by_java(old, topic, "java", 60)
+    first = read_by_java(old, topic, "java", 60, "--from-beginning")
     assert sorted(read_by_librdkafka(old, topic, "c", "earliest")) == sorted(f"v{n}" for n in range(200))
     with running(tmp_path) as site:
         replica = Replica(site, tmp_path, old)
@@ -232,7 +232,8 @@ def test_groups_move_from_kafka_without_a_reset(pair: KafkaPair, tmp_path: Path)
         produce(new, topic, [(b"k%d" % n, b"new%d" % n) for n in range(10)])
         news = [f"new{n}" for n in range(10)]
         assert sorted(read_by_librdkafka(new, topic, "c")) == sorted(["late", *news])
-        rest = read_by_java(new, topic, "java", -1)
+        never_reset = ("--consumer-property", "auto.offset.reset=none")
+        rest = read_by_java(new, topic, "java", 211 - len(first), *never_reset)
         assert sorted([*first, *rest]) == sorted([*(f"v{n}" for n in range(200)), "late", *news])
         site.cli("stream", "upstream", "remove", "-path", STREAM, "-upstream", "kafka://old", "--yes")
         assert not site.cli("stream", "upstream", "list", "-path", STREAM, "--json").stdout.count("kafka://")
@@ -532,6 +533,7 @@ class Writer:
         self._stop.set()
         self._thread.join()
         assert not self._failed, self._failed
+        wait_for_markers(self._bootstrap, self._topic)
         return self._committed
 
     def __enter__(self) -> Writer:
@@ -553,7 +555,7 @@ def test_spark_carries_it(pair: KafkaPair, tmp_path: Path) -> None:
     try:
         site.cli("cluster", "add", "--name", "ny", "--http", site.url)
         replica = Replica(site, tmp_path, old)
-        replica.set_up("sparked", "--wait", "--timeout", "100")
+        replica.set_up("sparked", "--wait", "--timeout", str(int(WAIT_SECONDS)))
         assert batches(site.kafka, f"{STREAM}:sparked", 4) == batches(old, "sparked", 4)
         produce(old, "sparked", [(None, b"later")])
         wait_until(lambda: replica.kept("sparked", 4) == batches(old, "sparked", 4), "it follows")

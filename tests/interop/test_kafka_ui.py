@@ -17,6 +17,7 @@ from confluent_kafka import Producer
 from tests.interop.clients.java_vm import JavaVM, refusal
 from tests.interop.site import Site
 from tests.interop.test_admin_client import Walk
+from tests.support.waiting import WAIT_SECONDS
 
 CLIENTS = "org.apache.kafka.clients"
 BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
@@ -74,7 +75,7 @@ def shown(request: pytest.FixtureRequest, walk: Walk) -> Shown:
     producer = Producer({"bootstrap.servers": address})
     for number in range(RECORDS):
         producer.produce(topic, b"%d" % number, partition=0, timestamp=first_ms + 1000 * number)
-    assert producer.flush(30) == 0
+    assert producer.flush(WAIT_SECONDS) == 0
     return Shown(walk, address, topic, first_ms)
 
 

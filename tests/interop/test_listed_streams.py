@@ -11,10 +11,11 @@ from confluent_kafka import KafkaException, Producer
 from fairlead.cluster.values import StreamSettings
 from fairlead.model.settings import Settings
 from tests.interop.clients.confluent_client import SESSION, Confluent
-from tests.interop.clients.kafka_tools import java
+from tests.interop.clients.kafka_tools import PATIENCE, java
 from tests.interop.clients.process import run
 from tests.interop.site import Site
 from tests.support.broker import run_broker
+from tests.support.waiting import WAIT_SECONDS
 
 TOPICS = ["/far/away:positions", "/ships:positions"]
 
@@ -30,7 +31,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         for name in TOPICS:
             producer.produce(name, name)
-        assert producer.flush(20) == 0
+        assert producer.flush(WAIT_SECONDS) == 0
         yield Site(broker, "/empty")
 
 
@@ -41,7 +42,7 @@ def test_a_subscription_to_a_pattern_finds_topics_of_every_stream(confluent: Con
         consumer.subscribe(["^/.*:positions$"])
         found: list[str] = []
         while len(found) < len(TOPICS):
-            message = consumer.poll(20)
+            message = consumer.poll(WAIT_SECONDS)
             assert message is not None, f"only {found} came"
             if message.error():
                 raise KafkaException(message.error())
@@ -61,7 +62,7 @@ def test_kafkas_tools_see_topics_of_every_stream(site: Site) -> None:
         java(
             "consumer.ConsoleConsumer",
             *("--bootstrap-server", site.main, "--include", "/.*:positions", "--from-beginning"),
-            *("--max-messages", str(len(TOPICS)), "--timeout-ms", "30000"),
+            *("--max-messages", str(len(TOPICS)), *PATIENCE),
         )
     )
     assert sorted(read.split()) == TOPICS

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from tests.interop.kafka_pair import KafkaPair
 from tests.support.broker import run_broker
 from tests.support.mirrors import MirrorProcess, count, load, make_topic, mirroring, produce, properties
-from tests.support.records import Content, Place, read_all
+from tests.support.records import Content, Place, read_all, wait_for_markers
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
 of_every_engine = pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
@@ -119,6 +119,7 @@ def _transactions(source: str, topic: str) -> None:
             producer.abort_transaction(WAIT_SECONDS)
         else:
             producer.commit_transaction(WAIT_SECONDS)
+    wait_for_markers(source, topic)
 
 
 # ---------------------------------------------------------------- kills and cuts

@@ -17,13 +17,14 @@ from fairlead.mirror.bytes.repartition import Repartitioner
 from fairlead.mirror.bytes.rewriter import Rewriter
 from fairlead.protocol.batch import DELETE_HORIZON, HEADER_BYTES, LENGTH_END, read_header
 from fairlead.protocol.records import CODECS, Record, write_records
-from tests.interop.clients.kafka_tools import java
+from tests.interop.clients.kafka_tools import PATIENCE, java
 from tests.interop.clients.process import run
 from tests.interop.kafka_pair import KafkaPair
 from tests.support.batches import changed
 from tests.support.mirrored import batch_of, some, sourced
 from tests.support.raw_kafka import Answer, RawKafka
-from tests.support.waiting import wait_until
+from tests.support.records import wait_for_markers
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 INVALID_RECORD, UNKNOWN_SERVER_ERROR, CORRUPT_MESSAGE = 87, -1, 2
 _names = count(1)
@@ -41,7 +42,7 @@ def new_topic(pair: KafkaPair, partitions: int = 1, **configs: str) -> str:
     config = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in configs.items()}
     admin = AdminClient({"bootstrap.servers": pair.target.bootstrap})
     admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result()
-    wait_until(lambda: name in admin.list_topics(timeout=5).topics, "the topic is there")
+    wait_until(lambda: name in admin.list_topics(timeout=WAIT_SECONDS).topics, "the topic is there")
     return name
 
 
@@ -51,7 +52,7 @@ def read_by_java(pair: KafkaPair, topic: str, number: int) -> list[str]:
     command = java(
         "consumer.ConsoleConsumer",
         *("--bootstrap-server", pair.target.bootstrap, "--topic", topic, "--partition", "0", "--offset", "earliest"),
-        *("--max-messages", str(number), "--timeout-ms", "30000", "--isolation-level", "read_committed"),
+        *("--max-messages", str(number), *PATIENCE, "--isolation-level", "read_committed"),
         *(option for name in shown for option in ("--property", f"print.{name}=true")),
         *("--property", "null.literal=(null)"),
     )
@@ -166,6 +167,7 @@ def test_transactions_are_filtered_as_java_does_it(pair: KafkaPair, kafka: RawKa
         producers[0].abort_transaction()
         send(producers[1], f"{round_} kept as well")
         producers[1].commit_transaction()
+    wait_for_markers(pair.target.bootstrap, source)
     producers[0].begin_transaction()
     send(producers[0], "open")
     answer = kafka.fetch(source)

@@ -19,7 +19,7 @@ from benchmarks.systems.kafka import Kafka
 
 from tests.interop.kafka_pair import KafkaPair
 from tests.support.mirrors import MirrorProcess, count, load, make_topic, mirroring, produce, properties
-from tests.support.records import read_all
+from tests.support.records import read_all, wait_for_markers
 from tests.support.rounds import rounds, seed
 from tests.support.sites import children, command_of, descendants, kill_pid
 from tests.support.waiting import wait_until
@@ -65,6 +65,7 @@ def finish(folder: Path, arguments: list[str]) -> str:
 
 def numbers(bootstrap: str, topic: str) -> list[list[int]]:
     """The numbers in each partition, as who reads committed records sees them."""
+    wait_for_markers(bootstrap, topic)
     found: list[list[int]] = [[] for _ in range(PARTITIONS)]
     for place, content in sorted(read_all(bootstrap, [topic], prefix="").items()):
         found[place.partition].append(int(content.value or b"-1"))

@@ -21,7 +21,7 @@ from tests.interop.clients.java_vm import JavaVM, java_vm
 from tests.interop.kafka_pair import KafkaPair
 from tests.interop.test_mirror import compact, once, options, rolled
 from tests.support.mirrors import count, make_topic, mirroring, produce
-from tests.support.records import read_all
+from tests.support.records import read_all, wait_for_markers
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
 KAFKA = "org.apache.kafka"
@@ -142,6 +142,7 @@ def transactions(bootstrap: str, topic: str, values: list[str]) -> None:
             producer.produce(topic, "aborted", "k", partition=0)
             producer.flush(WAIT_SECONDS)
             producer.abort_transaction(WAIT_SECONDS)
+    wait_for_markers(bootstrap, topic)
 
 
 def numbers(end: int) -> list[str]:
@@ -257,7 +258,7 @@ def test_javas_class_translates_offsets_by_our_checkpoints(pair: KafkaPair, java
     confluent_read(source, "pointed", topic, 14, "earliest")
     once(tmp_path, source, target, topic, "--prefix", "A.", "--source.alias", "A")
     utils = java.of(f"{KAFKA}.connect.mirror.RemoteClusterUtils")
-    patience = java.of("java.time.Duration").ofSeconds(20)
+    patience = java.of("java.time.Duration").ofSeconds(int(WAIT_SECONDS))
     found = utils.translateOffsets(java.map({"bootstrap.servers": target}), "A", "pointed", patience)
     offsets = {(place.topic(), place.partition()): found[place].offset() for place in found}
     assert offsets == {("A.pointed", 0): 9, ("A.pointed", 1): 5} == committed(target, "pointed")

@@ -15,7 +15,7 @@ from tests.interop.test_behaviours import stored
 from tests.interop.test_restart import listen_again
 from tests.interop.test_streams import KEYS, TIMES, send
 from tests.support.broker import run_broker
-from tests.support.waiting import wait_until
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 PROGRAM = Path(__file__).parent / "clients" / "quix_program.py"
 GIVEN, MADE = "given", "made"
@@ -44,7 +44,7 @@ def counting(python: str, address: str, folder: Path) -> Iterator[subprocess.Pop
         finally:
             application.terminate()
             try:
-                application.wait(30)
+                application.wait(WAIT_SECONDS)
             finally:
                 application.kill()
 

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.interop.clients.java_vm import JavaVM
 from tests.interop.clients.streams import StreamsLibrary
 from tests.interop.site import Site
-from tests.support.waiting import wait_until
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 KEYS = 40
 TIMES = 50
@@ -50,7 +50,7 @@ def first_offsets(site: Site, topic: str) -> int:
     consumer = Consumer({"bootstrap.servers": site.of_stream, "group.id": "none"})
     try:
         parts = [TopicPartition(topic, partition) for partition in range(2)]
-        return sum(consumer.get_watermark_offsets(part, timeout=20, cached=False)[0] for part in parts)
+        return sum(consumer.get_watermark_offsets(part, timeout=WAIT_SECONDS, cached=False)[0] for part in parts)
     finally:
         consumer.close()
 
@@ -60,4 +60,4 @@ def send(site: Site, topic: str, times: int = TIMES) -> None:
     producer = Producer({"bootstrap.servers": site.of_stream, "linger.ms": 5})
     for number in range(KEYS * times):
         producer.produce(topic, b"a", b"key %d" % (number % KEYS))
-    assert producer.flush(20) == 0
+    assert producer.flush(WAIT_SECONDS) == 0

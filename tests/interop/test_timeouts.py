@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, groupby
 from pathlib import Path
 
 import pytest
@@ -77,6 +77,11 @@ def opened(make: Make, site: Site, topic: str, patience: Patience) -> Iterator[O
         producer.close()
 
 
+def write(producer: OpenProducer, value: bytes) -> None:
+    """Until it is acknowledged; an impatient producer may store it more than once where the machine is busy."""
+    wait_until(lambda: producer.outcomes([value]) == [None], "the producer writes")
+
+
 def values(site: Site, topic: str) -> list[bytes | None]:
     return [record.value for record in stored(site, topic)]
 
@@ -84,12 +89,12 @@ def values(site: Site, topic: str) -> list[bytes | None]:
 def test_a_record_that_the_disk_keeps_waiting_fails_in_time(make: Make, disk: SlowDisk, site: Site, topic: str) -> None:
     """It may be stored all the same, which its producer cannot know. The same producer goes on."""
     with opened(make, site, topic, IMPATIENT) as producer:
-        assert producer.outcomes([b"before"]) == [None]
+        write(producer, b"before")
         with site.watched(PRODUCE) as requests, disk.held():
             (failed,) = producer.outcomes([b"late"])
         assert failed is not None
         assert "tim" in str(failed).lower(), "it does not say that it is about time"
-        wait_until(lambda: producer.outcomes([b"after"]) == [None], "the producer goes on")
+        write(producer, b"after")
     found = values(site, topic)
     assert (found[0], found[-1]) == (b"before", b"after")
     assert found.count(b"late") <= requests.count
@@ -111,11 +116,11 @@ def test_an_answer_later_than_the_client_waits_doubles_nothing(
 def test_a_record_fails_in_time_while_no_server_is_there(make: Make, site: Site, topic: str) -> None:
     """When the server is back, the same producer goes on; what failed was never sent."""
     with opened(make, site, topic, IMPATIENT) as producer:
-        assert producer.outcomes([b"before"]) == [None]
+        write(producer, b"before")
         with site.away():
             assert producer.outcomes([b"lost"]) != [None]
-        wait_until(lambda: producer.outcomes([b"after"]) == [None], "the producer goes on")
-    assert values(site, topic) == [b"before", b"after"]
+        write(producer, b"after")
+    assert [value for value, _ in groupby(values(site, topic))] == [b"before", b"after"]
 
 
 def test_a_server_that_is_started_again_under_way_gets_everything_once(make: Make, tmp_path: Path) -> None:

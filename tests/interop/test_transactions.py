@@ -15,7 +15,7 @@ from fairlead.kafka.producing.transactional import FIRST, SECOND
 from fairlead.model.errors import Aborted, BatchTooLarge, Fenced, InvalidValue
 from tests.interop.kafka_pair import KafkaPair
 from tests.kafka.client import batch, opened
-from tests.support.records import read_all
+from tests.support.records import read_all, wait_for_markers
 from tests.support.waiting import in_time
 
 _names = count(1)
@@ -60,6 +60,7 @@ async def send_until_it_is_ended(producer: TransactionalProducer, topic: str) ->
 
 def seen(broker: Kafka, topic: str) -> dict[int, list[bytes]]:
     """What an ordinary consumer reads of each partition; it reads committed records only."""
+    wait_for_markers(broker.bootstrap, topic)
     found: dict[int, list[bytes]] = {}
     for place, content in sorted(read_all(broker.bootstrap, [topic], prefix="").items()):
         found.setdefault(place.partition, []).append(content.value or b"")

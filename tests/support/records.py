@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from tests.support.waiting import WAIT_SECONDS
+from tests.support.waiting import WAIT_SECONDS, wait_until
+
+T = TypeVar("T")
+
+_LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_PASSING = frozenset(
+    {
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - the library's names for them
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._TRANSPORT,  # noqa: SLF001
+    }
+)
+"""What a cluster says, or a client of it, that may soon answer."""
 
 
 class Place(NamedTuple):
@@ -59,7 +76,7 @@ def read_all(
 
 def _read_all(consumer: Consumer, topics: list[str], prefix: str, deadline: float) -> dict[Place, Content]:
     found: dict[Place, Content] = {}
-    ends = _ends(consumer, topics)
+    ends = _ends(consumer, topics, deadline)
     waiting = {place for place, (low, high) in ends.items() if high > low}
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in waiting])
     while waiting:
@@ -82,20 +99,60 @@ def ends(bootstrap: str, topic: str) -> list[int]:
     """Where each partition of a topic ends now; the name as the listener shows it."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reads-without-a-group"})
     try:
-        return [high for _, (_, high) in sorted(_ends(consumer, [topic]).items())]
+        found = _ends(consumer, [topic], time.monotonic() + WAIT_SECONDS)
+        return [high for _, (_, high) in sorted(found.items())]
     finally:
         consumer.close()
 
 
-def _ends(consumer: Consumer, topics: list[str]) -> dict[tuple[str, int], tuple[int, int]]:
+def wait_for_markers(bootstrap: str, topic: str) -> None:
+    """Return once no transaction is open in a topic: who ends one is told so before every partition has its marker, and
+    until then readers of committed records do not see it."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    partitions = admin.list_topics(topic, timeout=WAIT_SECONDS).topics[topic].partitions
+    asked = {TopicPartition(topic, partition): _LATEST for partition in partitions}
+
+    def ends_for(level: IsolationLevel) -> list[int]:
+        found = admin.list_offsets(asked, isolation_level=level, request_timeout=WAIT_SECONDS)
+        return [found[place].result(WAIT_SECONDS).offset for place in asked]
+
+    wait_until(
+        lambda: ends_for(IsolationLevel.READ_COMMITTED) == ends_for(IsolationLevel.READ_UNCOMMITTED),
+        f"all transactions in {topic} have their markers",
+    )
+
+
+def _ends(consumer: Consumer, topics: list[str], deadline: float) -> dict[tuple[str, int], tuple[int, int]]:
     ends = {}
     for topic in topics:
-        metadata = consumer.list_topics(topic, timeout=10).topics[topic]
-        if metadata.error is not None:
-            raise LookupError(f"{topic}: {metadata.error}")
-        for partition in metadata.partitions:
-            ends[topic, partition] = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+        for partition in _answered(partial(_partitions, consumer, topic), deadline):
+            place = TopicPartition(topic, partition)
+            ends[topic, partition] = _answered(partial(_watermarks, consumer, place), deadline)
     return ends
+
+
+def _answered(ask: Callable[[float], T], deadline: float) -> T:
+    """What the cluster answers; it is asked again, until the deadline, while it moves its leaders or is away."""
+    while True:
+        try:
+            return ask(max(deadline - time.monotonic(), 0.1))
+        except KafkaException as error:
+            if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)
+
+
+def _partitions(consumer: Consumer, topic: str, seconds: float) -> list[int]:
+    found = consumer.list_topics(topic, timeout=seconds).topics[topic]
+    if found.error is None:
+        return list(found.partitions)
+    if found.error.code() in _PASSING:
+        raise KafkaException(found.error)
+    raise LookupError(f"{topic}: {found.error}")
+
+
+def _watermarks(consumer: Consumer, place: TopicPartition, seconds: float) -> tuple[int, int]:
+    return consumer.get_watermark_offsets(place, timeout=seconds)
 
 
 def _keep(found: dict[Place, Content], message: object, prefix: str) -> None:

@@ -82,7 +82,7 @@ class Site:
             return
         self._process.terminate()
         try:
-            self._process.wait(30)
+            self._process.wait(WAIT_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             raise
@@ -101,7 +101,7 @@ class Site:
             capture_output=True,
             text=True,
             env=self._environment,
-            timeout=120,
+            timeout=WAIT_SECONDS,
             check=False,
         )
         assert not check or done.returncode == 0, f"fairlead {' '.join(arguments)}: {done.stdout}{done.stderr}"
@@ -109,7 +109,7 @@ class Site:
 
     def replica_status(self, path: str) -> list[dict[str, Any]]:
         """What `stream replica list` says of a source stream here."""
-        answer = httpx.get(f"{self.url}/rest/stream/replica/list", params={"path": path}, timeout=10)
+        answer = httpx.get(f"{self.url}/rest/stream/replica/list", params={"path": path}, timeout=WAIT_SECONDS)
         data: list[dict[str, Any]] = answer.json()["data"]
         return data
 

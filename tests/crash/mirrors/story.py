@@ -13,6 +13,7 @@ from tests.crash.mirrors.ends import End
 from tests.crash.mirrors.harms import ALL
 from tests.crash.mirrors.load import Load
 from tests.support.mirrors import MirrorProcess, count, properties
+from tests.support.records import wait_for_markers
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
 EXACTLY_ONCE: Final = "--exactly.once"
@@ -110,6 +111,9 @@ class Story:
         assert code == 0, self.mirror.said()
         last = MirrorProcess(self._folder, [*self._arguments, "--once"])
         assert last.wait() == 0, last.said()
+        if self._exactly_once:
+            for topic in self.load.names:
+                wait_for_markers(self.target.inside, topic)
         return verdict(self.source.inside, self.target.inside, self.load.topics)
 
     def check(self, found: Verdict) -> None:

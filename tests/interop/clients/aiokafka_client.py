@@ -8,11 +8,10 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 
-from tests.interop.clients.base import PLAIN, Client, Membership, Message, ThreadMember
+from tests.interop.clients.base import PLAIN, SESSION_MS, Client, Membership, Message, ThreadMember
 from tests.interop.site import Site
 from tests.support.records import Content
-
-DEADLINE_SECONDS = 30
+from tests.support.waiting import in_time
 
 
 class Aiokafka(Client):
@@ -35,7 +34,7 @@ class Aiokafka(Client):
             acks="all",
             linger_ms=5,
         )
-        async with producer, asyncio.timeout(DEADLINE_SECONDS):
+        async with producer, in_time():
             sent = [
                 await producer.send(self.topic(site, topic), m.value, m.key, 0, headers=list(m.headers))
                 for m in messages
@@ -53,7 +52,7 @@ class Aiokafka(Client):
     async def _read(self, site: Site, topic: str, count: int) -> list[Content]:
         consumer = self.consumer(site)
         consumer.assign([TopicPartition(self.topic(site, topic), 0)])
-        async with consumer, asyncio.timeout(DEADLINE_SECONDS):
+        async with consumer, in_time():
             found = [await consumer.getone() for _ in range(count)]
         return [Content(r.key, r.value, r.timestamp, tuple(r.headers)) for r in found]
 
@@ -61,7 +60,7 @@ class Aiokafka(Client):
         return asyncio.run(self._offset_at(site, TopicPartition(self.topic(site, topic), 0), timestamp_ms))
 
     async def _offset_at(self, site: Site, partition: TopicPartition, timestamp_ms: int) -> int:
-        async with self.consumer(site) as consumer, asyncio.timeout(DEADLINE_SECONDS):
+        async with self.consumer(site) as consumer, in_time():
             found = await consumer.offsets_for_times({partition: timestamp_ms})
         return int(found[partition].offset)
 
@@ -86,7 +85,7 @@ class AiokafkaMember(ThreadMember, ConsumerRebalanceListener):  # type: ignore[m
             self._site,
             group_id=self._group,
             group_instance_id=self._how.instance,
-            session_timeout_ms=self._how.session_ms,
+            session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=200,
             metadata_max_age_ms=300,
         )

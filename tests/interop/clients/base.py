@@ -12,6 +12,8 @@ from tests.support.records import Content
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 """Kafka's numbers of compression codecs."""
+SESSION_MS = 30_000
+"""No member loses its place on a busy machine, and a static one comes back in time; none is waited for that is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +33,6 @@ class Membership:
     """Partitions are moved in incremental rebalances (KIP-429)."""
     instance: str | None = None
     """A static member (KIP-345), which comes back to its partitions within its session."""
-
-    @property
-    def session_ms(self) -> int:
-        """A static member is to come back in time on a busy machine."""
-        return 6_000 if self.instance is None else 30_000
 
 
 PLAIN = Membership()

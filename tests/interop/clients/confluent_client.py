@@ -7,9 +7,10 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from tests.interop.clients.base import PLAIN, Client, Membership, Message, ThreadMember
+from tests.interop.clients.base import PLAIN, SESSION_MS, Client, Membership, Message, ThreadMember
 from tests.interop.site import Site
 from tests.support.records import Content
+from tests.support.waiting import WAIT_SECONDS
 
 SESSION: dict[str, Any] = {"heartbeat.interval.ms": 200, "topic.metadata.refresh.interval.ms": 300}
 
@@ -38,7 +39,7 @@ class Confluent(Client):
                 headers=list(message.headers),
                 on_delivery=lambda error, _: errors.append(error) if error else None,
             )
-        assert producer.flush(30) == 0
+        assert producer.flush(WAIT_SECONDS) == 0
         assert not errors, errors
 
     def consumer(self, site: Site, group: str, **options: Any) -> Consumer:
@@ -68,7 +69,7 @@ class Confluent(Client):
 
     @staticmethod
     def _one(consumer: Consumer) -> Any:
-        message = consumer.poll(20)
+        message = consumer.poll(WAIT_SECONDS)
         if message is not None and message.error():
             raise KafkaException(message.error())
         return message
@@ -77,14 +78,14 @@ class Confluent(Client):
         consumer = self.consumer(site, "none")
         try:
             (found,) = consumer.offsets_for_times(
-                [TopicPartition(self.topic(site, topic), 0, timestamp_ms)], timeout=20
+                [TopicPartition(self.topic(site, topic), 0, timestamp_ms)], timeout=WAIT_SECONDS
             )
         finally:
             consumer.close()
         return int(found.offset)
 
     def member(self, site: Site, topic: str, group: str, how: Membership = PLAIN) -> ConfluentMember:
-        settings = {**SESSION, "session.timeout.ms": how.session_ms}
+        settings = {**SESSION, "session.timeout.ms": SESSION_MS}
         if how.cooperative:
             settings["partition.assignment.strategy"] = "cooperative-sticky"
         if how.instance is not None:

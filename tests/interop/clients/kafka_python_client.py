@@ -9,9 +9,10 @@ from typing import Any
 from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
-from tests.interop.clients.base import PLAIN, Client, Membership, Message, ThreadMember
+from tests.interop.clients.base import PLAIN, SESSION_MS, Client, Membership, Message, ThreadMember
 from tests.interop.site import Site
 from tests.support.records import Content
+from tests.support.waiting import WAIT_SECONDS
 
 
 class KafkaPython(Client):
@@ -30,9 +31,9 @@ class KafkaPython(Client):
         )
         try:
             sent = [producer.send(topic, message.value, message.key, list(message.headers), 0) for message in messages]
-            producer.flush(30)
+            producer.flush(WAIT_SECONDS)
             for future in sent:
-                future.get(30)
+                future.get(WAIT_SECONDS)
         finally:
             producer.close()
 
@@ -42,7 +43,7 @@ class KafkaPython(Client):
         )
 
     def read(self, site: Site, topic: str, count: int) -> list[Content]:
-        consumer = self.consumer(site, consumer_timeout_ms=20_000)
+        consumer = self.consumer(site, consumer_timeout_ms=int(WAIT_SECONDS * 1000))
         consumer.assign([TopicPartition(topic, 0)])
         try:
             found = list(islice(consumer, count))
@@ -65,7 +66,7 @@ class KafkaPython(Client):
             site,
             group_id=group,
             group_instance_id=how.instance,
-            session_timeout_ms=how.session_ms,
+            session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=200,
             metadata_max_age_ms=300,
             **assignors,

@@ -6,14 +6,17 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.interop.clients.base import PLAIN, Client, Membership, Message
+from tests.interop.clients.base import PLAIN, SESSION_MS, Client, Membership, Message
 from tests.interop.clients.process import ProcessMember, run
 from tests.interop.site import Site
 from tests.support.records import Content
+from tests.support.waiting import WAIT_SECONDS
 
 JARS = Path(__file__).parents[3] / ".make" / "kafka"
 JVM_FLAGS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 """A small virtual machine that starts quickly."""
+PATIENCE = ("--timeout-ms", str(int(WAIT_SECONDS * 1000)))
+"""The console consumer ends where nothing came for so long."""
 
 
 def java(tool: str, *options: str, package: str = "tools") -> list[str]:
@@ -44,7 +47,7 @@ class KafkaTools(Client):
         command = java(
             "consumer.ConsoleConsumer",
             *("--bootstrap-server", self.bootstrap(site), "--topic", self.topic(site, topic), "--partition", "0"),
-            *("--offset", "earliest", "--max-messages", str(count), "--timeout-ms", "30000"),
+            *("--offset", "earliest", "--max-messages", str(count), *PATIENCE),
             *(option for name in shown for option in ("--property", f"print.{name}=true")),
         )
         found = [_content(line) for line in run(command).splitlines()]
@@ -52,11 +55,11 @@ class KafkaTools(Client):
         return found
 
     def read_committed(self, site: Site, topic: str, count: int) -> list[str]:
-        """Values of so many records that were committed; fewer if there are no more within seconds."""
+        """Values of so many records that were committed; fewer if no more come in time."""
         command = java(
             "consumer.ConsoleConsumer",
             *("--bootstrap-server", self.bootstrap(site), "--topic", self.topic(site, topic), "--partition", "0"),
-            *("--offset", "earliest", "--max-messages", str(count), "--timeout-ms", "30000"),
+            *("--offset", "earliest", "--max-messages", str(count), *PATIENCE),
             *("--isolation-level", "read_committed"),
         )
         return run(command).splitlines()
@@ -69,7 +72,7 @@ class KafkaTools(Client):
         command = java(
             "consumer.ConsoleConsumer",
             *("--bootstrap-server", self.bootstrap(site), "--topic", self.topic(site, topic), "--group", group),
-            *("--from-beginning", "--max-messages", str(count), "--timeout-ms", "30000"),
+            *("--from-beginning", "--max-messages", str(count), *PATIENCE),
             *("--consumer-property", "max.poll.records=1"),
         )
         return run(command).splitlines()
@@ -88,7 +91,7 @@ class KafkaTools(Client):
             *("--bootstrap-server", self.bootstrap(site), "--topic", self.topic(site, topic), "--group-id", group),
             *("--assignment-strategy", f"org.apache.kafka.clients.consumer.{assignor}"),
             *(() if how.instance is None else ("--group-instance-id", how.instance)),
-            *("--session-timeout", str(how.session_ms), "--verbose", "--reset-policy", "earliest"),
+            *("--session-timeout", str(SESSION_MS), "--verbose", "--reset-policy", "earliest"),
             *("--consumer.config", str(Path(__file__).parent / "verifiable_consumer.properties")),
         )
         return VerifiableMember(command)

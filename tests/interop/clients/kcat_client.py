@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from tests.interop.clients.base import PLAIN, Client, Membership, Message
+from tests.interop.clients.base import PLAIN, SESSION_MS, Client, Membership, Message
 from tests.interop.clients.process import ProcessMember, run
 from tests.interop.site import Site
 from tests.support.records import Content
@@ -56,7 +56,7 @@ class Kcat(Client):
     def member(self, site: Site, topic: str, group: str, how: Membership = PLAIN) -> KcatMember:
         settings = (
             "auto.offset.reset=earliest",
-            f"session.timeout.ms={how.session_ms}",
+            f"session.timeout.ms={SESSION_MS}",
             "heartbeat.interval.ms=200",
             "topic.metadata.refresh.interval.ms=300",
         )

@@ -9,9 +9,10 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 from tests.interop.clients.base import Member
+from tests.support.waiting import WAIT_SECONDS
 
 
-def run(command: Sequence[str], given: bytes = b"", deadline_seconds: float = 90) -> str:
+def run(command: Sequence[str], given: bytes = b"", deadline_seconds: float = WAIT_SECONDS) -> str:
     """What the program writes to its standard output.
 
     Raises:
@@ -44,7 +45,7 @@ class ProcessMember(Member):
         if self._process.poll() is None:
             self._process.send_signal(self._stop_signal)
         try:
-            self._process.wait(30)
+            self._process.wait(WAIT_SECONDS)
         finally:
             self._process.kill()
             self._process.wait()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaConnectionError as AiokafkaConnectionError
 from confluent_kafka import KafkaException, Producer
 from kafka import KafkaProducer
 
@@ -18,7 +19,7 @@ from tests.interop.clients.aiokafka_client import Aiokafka
 from tests.interop.clients.confluent_client import Confluent
 from tests.interop.clients.kafka_python_client import KafkaPython
 from tests.interop.site import Site
-from tests.support.waiting import WAIT_SECONDS
+from tests.support.waiting import WAIT_SECONDS, in_time
 
 T = TypeVar("T")
 
@@ -87,7 +88,7 @@ class ConfluentProducer(OpenProducer):
         self._ending.set()
         self._thread.join()
         self._producer.purge()
-        self._producer.flush(10)
+        self._producer.flush(WAIT_SECONDS)
 
     def _poll(self) -> None:
         while not self._ending.is_set():
@@ -103,6 +104,8 @@ class KafkaPythonProducer(OpenProducer):
             request_timeout_ms=patience.request_ms,
             delivery_timeout_ms=patience.delivery_ms,
             reconnect_backoff_max_ms=200,
+            bootstrap_timeout_ms=int(WAIT_SECONDS * 1000),
+            max_block_ms=int(WAIT_SECONDS * 1000),
             linger_ms=5,
         )
 
@@ -129,14 +132,21 @@ class AiokafkaProducer(OpenProducer):
         self._producer = self._call(self._start(site, patience)).result(WAIT_SECONDS)
 
     async def _start(self, site: Site, patience: Patience) -> AIOKafkaProducer:
-        producer = AIOKafkaProducer(
-            bootstrap_servers=site.main,
-            enable_idempotence=patience.idempotent,
-            request_timeout_ms=patience.request_ms,
-            linger_ms=5,
-        )
-        await producer.start()
-        return producer
+        """It asks for metadata once, within the time of a request; another one is made until it is told in time."""
+        async with in_time():
+            while True:
+                producer = AIOKafkaProducer(
+                    bootstrap_servers=site.main,
+                    enable_idempotence=patience.idempotent,
+                    request_timeout_ms=patience.request_ms,
+                    linger_ms=5,
+                )
+                try:
+                    await producer.start()
+                except AiokafkaConnectionError:
+                    await producer.stop()
+                else:
+                    return producer
 
     def send(self, value: bytes) -> Future[None]:
         return self._call(self._send(value))

@@ -52,7 +52,7 @@ class StreamsLibrary:
             "commit.interval.ms": "100",
             "repartition.purge.interval.ms": "200",
             "heartbeat.interval.ms": "200",
-            "session.timeout.ms": "2000",  # closing, it does not leave its group: it is waited for
+            "consumer.internal.leave.group.on.close": "true",  # else the next one waits until its session has ended
             "metadata.max.age.ms": "300",
         }
         properties = self._java.of("java.util.Properties")()
