@@ -78,8 +78,8 @@ def test_what_a_query_writes_is_there_once_over_kills(site: Site, tmp_path: Path
     for number in range(ROUNDS):
         produce(site, number)
         victim = victims[number % len(victims)]
+        seen = copied(site)
         with running(tmp_path, site) as query:
-            seen = copied(site)
             wait_until(lambda seen=seen: copied(site) > seen, "the query writes")  # type: ignore[misc]
             time.sleep(choose.random() * 2)  # the moment of the kill, not a condition
             hit(victim, query, site)

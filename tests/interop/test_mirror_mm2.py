@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.systems.common import properties as written
 from benchmarks.systems.kafka import JARS
 
-from tests.interop.clients.java_vm import java_vm
+from tests.interop.clients.java_vm import JavaVM, java_vm
 from tests.interop.kafka_pair import KafkaPair
 from tests.interop.test_mirror import numbers, records
 from tests.support.mirrors import MirrorProcess, count, make_topic, mirroring, produce
@@ -15,6 +15,7 @@ from tests.support.records import Content
 from tests.support.waiting import wait_until
 
 MIRROR = "org.apache.kafka.connect.mirror."
+SYNCS = "mm2-offset-syncs.east.internal"
 
 
 def mm2(folder: Path, pair: KafkaPair, **more: object) -> list[str]:
@@ -38,16 +39,19 @@ def test_java_sees_which_clusters_are_mirrored_to_which(pair: KafkaPair, tmp_pat
     source, target = pair.source.bootstrap, pair.target.bootstrap
     make_topic(source, "java-ships", 3)
     produce(source, "java-ships", numbers(100))
-    syncs = {"emit.offset-syncs.enabled": True, "offset-syncs.topic.replication.factor": 1}
-    with mirroring(tmp_path, *mm2(tmp_path, pair, topics="java-.*", **syncs)) as mirror:
-        wait_until(lambda: count(target, "west.java-ships") == 100, "all is mirrored")
-        wait_until(lambda: count(target, "west.heartbeats") > 0, "heartbeats of the source are mirrored")
-        wait_until(lambda: count(target, "heartbeats") > 0, "heartbeats are written at the destination")
-        wait_until(lambda: count(source, "mm2-offset-syncs.east.internal") > 2, "and offset syncs at the source")
-        assert mirror.stop() == 0, mirror.said()
-    assert records(target, "west.java-ships") == records(source, "java-ships")
-    beats = [records(target, topic)[0][0] for topic in ("heartbeats", "west.heartbeats")]
+    syncs = {"emit.offset-syncs.enabled": True, "offset-syncs.topic.replication.factor": 1, "offset.lag.max": 0}
+    found = records(source, "java-ships")
+    lasts = {partition: (len(found[partition]) - 1, len(found[partition]) - 1) for partition in found}
+    options = mm2(tmp_path, pair, topics="java-.*", **syncs)
     with java_vm(JARS) as vm:
+        with mirroring(tmp_path, *options) as mirror:
+            wait_until(lambda: count(target, "west.java-ships") == 100, "all is mirrored")
+            wait_until(lambda: count(target, "west.heartbeats") > 0, "heartbeats of the source are mirrored")
+            wait_until(lambda: count(target, "heartbeats") > 0, "heartbeats are written at the destination")
+            wait_until(lambda: synced(vm, source) == lasts, "syncs at the source tell of all", every_seconds=0.2)
+            assert mirror.stop() == 0, mirror.said()
+        assert records(target, "west.java-ships") == records(source, "java-ships")
+        beats = [records(target, topic)[0][0] for topic in ("heartbeats", "west.heartbeats")]
         utils = vm.of(MIRROR + "RemoteClusterUtils")
         client = vm.map({"bootstrap.servers": target})
         assert set(utils.upstreamClusters(client)) == {"west"}
@@ -58,21 +62,24 @@ def test_java_sees_which_clusters_are_mirrored_to_which(pair: KafkaPair, tmp_pat
             ("east", "west"),
         ]
         assert [each.timestamp() for each in read] == [beat.timestamp_ms for beat in beats]
-        sync = vm.of(MIRROR + "OffsetSync")
-        told = [
-            sync.deserializeRecord(_java(vm, each)) for each in records(source, "mm2-offset-syncs.east.internal")[0]
-        ]
-        ships = {
-            each.topicPartition().partition(): each for each in told if each.topicPartition().topic() == "java-ships"
-        }
-        ends = {partition: len(found) - 1 for partition, found in records(source, "java-ships").items()}
-        assert {partition: each.upstreamOffset() for partition, each in ships.items()} == ends
-        assert {partition: each.downstreamOffset() for partition, each in ships.items()} == ends
 
 
-def _java(vm: object, record: Content) -> object:
+def synced(vm: JavaVM, source: str) -> dict[int, tuple[int, int]]:
+    """By partition of the topic, the offsets at the source and at the destination that the last sync tells."""
+    if not count(source, SYNCS):
+        return {}
+    sync = vm.of(MIRROR + "OffsetSync")
+    told = [sync.deserializeRecord(_java(vm, each)) for each in records(source, SYNCS)[0]]
+    return {
+        each.topicPartition().partition(): (each.upstreamOffset(), each.downstreamOffset())
+        for each in told
+        if each.topicPartition().topic() == "java-ships"
+    }
+
+
+def _java(vm: JavaVM, record: Content) -> object:
     """The record as a Java consumer gives it."""
-    made = vm.of("org.apache.kafka.clients.consumer.ConsumerRecord")  # type: ignore[attr-defined]
+    made = vm.of("org.apache.kafka.clients.consumer.ConsumerRecord")
     return made("heartbeats", 0, 0, record.key, record.value)
 
 

@@ -10,13 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from tests.support.records import ends
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
-_LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-_LOOK_SECONDS = 10.0
 Pairs = Iterable[tuple[bytes | None, bytes | None]]
 
 
@@ -52,6 +51,12 @@ class MirrorProcess:
     def said(self) -> str:
         """All that it has said."""
         return self.log.read_text() + self.out.read_text()
+
+    @property
+    def mirrored(self) -> int:
+        """So many records, as it says of itself once it has ended in order."""
+        (line,) = (line for line in self.said().splitlines() if line.startswith("in all "))
+        return int(line.split()[2].replace(",", ""))
 
     def wait(self) -> int:
         """Its exit code, once it has ended by itself."""
@@ -102,20 +107,8 @@ def grow_topic(bootstrap: str, name: str, partitions: int) -> None:
 
 
 def count(bootstrap: str, topic: str) -> int:
-    """Where the partitions of a topic end, in sum; 0 while it is not there, or the cluster is away.
-
-    Whether it is there is asked first: a client that reads a topic waits for it, for longer than a test may.
-    """
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    try:
-        found = admin.list_topics(timeout=_LOOK_SECONDS).topics.get(topic)
-        if found is None or found.error is not None:
-            return 0
-        asked = {TopicPartition(topic, partition): _LATEST for partition in found.partitions}
-        answers = admin.list_offsets(asked, request_timeout=_LOOK_SECONDS).values()
-        return sum(answer.result(_LOOK_SECONDS).offset for answer in answers)
-    except (KafkaException, TimeoutError):
-        return 0
+    """Where the partitions of a topic end, in sum; 0 while it is not there. A cluster that is away is waited for."""
+    return sum(ends(bootstrap, topic))
 
 
 def produce(bootstrap: str, topic: str, pairs: Pairs, partition: int | None = None, **settings: Any) -> None:

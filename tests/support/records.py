@@ -16,17 +16,8 @@ from tests.support.waiting import WAIT_SECONDS, wait_until
 T = TypeVar("T")
 
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-_PASSING = frozenset(
-    {
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001 - the library's names for them
-        KafkaError._TIMED_OUT,  # noqa: SLF001
-        KafkaError._TRANSPORT,  # noqa: SLF001
-    }
-)
-"""What a cluster says, or a client of it, that may soon answer."""
+_LOOK_SECONDS = 10.0
+"""For an answer; then it is asked anew, by what the cluster says then of its leaders."""
 
 
 class Place(NamedTuple):
@@ -95,29 +86,32 @@ def _read_all(consumer: Consumer, topics: list[str], prefix: str, deadline: floa
     return found
 
 
-def ends(bootstrap: str, topic: str) -> list[int]:
-    """Where each partition of a topic ends now; the name as the listener shows it."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reads-without-a-group"})
-    try:
-        found = _ends(consumer, [topic], time.monotonic() + WAIT_SECONDS)
-        return [high for _, (_, high) in sorted(found.items())]
-    finally:
-        consumer.close()
+def ends(bootstrap: str, topic: str, level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED) -> list[int]:
+    """Where each partition of a topic ends now for such readers; none while it is not there. The name is as the
+    listener shows it. A cluster that is away is waited for.
+
+    Whether it is there is asked first: a client that reads a topic waits for it, for longer than a test may.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+    def asked(seconds: float) -> list[int]:
+        found = admin.list_topics(timeout=min(seconds, _LOOK_SECONDS)).topics.get(topic)
+        if found is None or _is_unknown(found.error):
+            return []
+        if found.error is not None:
+            raise KafkaException(found.error)
+        places = {TopicPartition(topic, partition): _LATEST for partition in sorted(found.partitions)}
+        told = admin.list_offsets(places, isolation_level=level, request_timeout=min(seconds, _LOOK_SECONDS))
+        return [told[place].result(WAIT_SECONDS).offset for place in places]
+
+    return _answered(asked, time.monotonic() + WAIT_SECONDS)
 
 
 def wait_for_markers(bootstrap: str, topic: str) -> None:
     """Return once no transaction is open in a topic: who ends one is told so before every partition has its marker, and
     until then readers of committed records do not see it."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    partitions = admin.list_topics(topic, timeout=WAIT_SECONDS).topics[topic].partitions
-    asked = {TopicPartition(topic, partition): _LATEST for partition in partitions}
-
-    def ends_for(level: IsolationLevel) -> list[int]:
-        found = admin.list_offsets(asked, isolation_level=level, request_timeout=WAIT_SECONDS)
-        return [found[place].result(WAIT_SECONDS).offset for place in asked]
-
     wait_until(
-        lambda: ends_for(IsolationLevel.READ_COMMITTED) == ends_for(IsolationLevel.READ_UNCOMMITTED),
+        lambda: ends(bootstrap, topic, IsolationLevel.READ_COMMITTED) == ends(bootstrap, topic),
         f"all transactions in {topic} have their markers",
     )
 
@@ -132,12 +126,13 @@ def _ends(consumer: Consumer, topics: list[str], deadline: float) -> dict[tuple[
 
 
 def _answered(ask: Callable[[float], T], deadline: float) -> T:
-    """What the cluster answers; it is asked again, until the deadline, while it moves its leaders or is away."""
+    """What a cluster answers, who is asked with the seconds that are left; it is asked again, until the deadline, where
+    it fails: while it moves its leaders, or is away."""
     while True:
         try:
             return ask(max(deadline - time.monotonic(), 0.1))
-        except KafkaException as error:
-            if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
+        except KafkaException:
+            if time.monotonic() > deadline:
                 raise
         time.sleep(0.1)
 
@@ -146,9 +141,13 @@ def _partitions(consumer: Consumer, topic: str, seconds: float) -> list[int]:
     found = consumer.list_topics(topic, timeout=seconds).topics[topic]
     if found.error is None:
         return list(found.partitions)
-    if found.error.code() in _PASSING:
-        raise KafkaException(found.error)
-    raise LookupError(f"{topic}: {found.error}")
+    if _is_unknown(found.error):
+        raise LookupError(f"{topic}: {found.error}")
+    raise KafkaException(found.error)
+
+
+def _is_unknown(error: KafkaError | None) -> bool:
+    return error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 def _watermarks(consumer: Consumer, place: TopicPartition, seconds: float) -> tuple[int, int]:

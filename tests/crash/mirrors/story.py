@@ -44,7 +44,7 @@ class Story:
         self.kills_of_destination = 0
         """Of its nodes, one or all at once."""
         self.at_risk = 0
-        """Records that mirrors had mirrored that were killed: what comes twice is among these."""
+        """Records that mirrors had mirrored that were killed: what comes twice is among these. Known in the end."""
         self._exactly_once = EXACTLY_ONCE in options
         self._folder = folder
         self._unit_seconds = unit_seconds
@@ -54,7 +54,8 @@ class Story:
         producer = properties(folder / "producer.config", target.outside)
         files = ["--consumer.config", str(consumer), "--producer.config", str(producer)]
         self._arguments = [*files, "--whitelist", f"{folder.name}-.*", *options]
-        self._begun_with = 0
+        self._in_order = 0
+        """Records that mirrors had mirrored that were stopped in order."""
         self.mirror: MirrorProcess
         self.begun = False
         """Whether there is a mirror."""
@@ -62,15 +63,18 @@ class Story:
     # ------------------------------------------------------------ the mirror
 
     def start_mirror(self) -> None:
-        self._begun_with = self._mirrored()
         self.mirror = MirrorProcess(self._folder, self._arguments)
         self.begun = True
 
     def kill_mirror(self) -> None:
         self.mirror.kill()
         self.kills += 1
-        now = wait_until(self._mirrored, "the destination says what it has", every_seconds=0.2)
-        self.at_risk += max(now - self._begun_with, 0)
+
+    def stop_mirror(self) -> None:
+        """In order; under load it ends in time, and well."""
+        code = self.mirror.stop()
+        assert code == 0, self.mirror.said()
+        self._in_order += self.mirror.mirrored
 
     def wait(self, units: float) -> None:
         """A part of a harm; not for a condition."""
@@ -109,12 +113,15 @@ class Story:
             finally:
                 code = self.mirror.stop() if self.begun else 0
         assert code == 0, self.mirror.said()
+        self._in_order += self.mirror.mirrored
         last = MirrorProcess(self._folder, [*self._arguments, "--once"])
         assert last.wait() == 0, last.said()
         if self._exactly_once:
             for topic in self.load.names:
                 wait_for_markers(self.target.inside, topic)
-        return verdict(self.source.inside, self.target.inside, self.load.topics)
+        found = verdict(self.source.inside, self.target.inside, self.load.topics)
+        self.at_risk = self._mirrored() - self._in_order - last.mirrored
+        return found
 
     def check(self, found: Verdict) -> None:
         """Nothing lost, changed or out of order; what came twice is what mirrors that were killed had mirrored, or is

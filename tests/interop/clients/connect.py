@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from benchmarks.systems.common import free_ports
 
 from tests.interop.clients.kafka_tools import java
 from tests.interop.site import Site
@@ -63,8 +63,8 @@ class Connector:
 @contextmanager
 def connect_worker(site: Site, folder: Path) -> Iterator[str]:
     """A worker on the stream's listener, until the block ends; the address of its REST API."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"http://127.0.0.1:{free.getsockname()[1]}"
+    (port,) = free_ports(1)
+    address = f"http://127.0.0.1:{port}"
     settings = {
         "bootstrap.servers": site.of_stream,
         "group.id": "connect workers",
