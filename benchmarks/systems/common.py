@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import random
 import resource
 import socket
 import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -24,7 +23,6 @@ LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 """Where a partition ends."""
 START_SECONDS = 300
 """A server with very many topics may take minutes."""
-_PORTS = (10_000, 32_000)
 _OPEN_FILES = 1_000_000
 _CHUNK = 1000
 """Topics in one request: a controller refuses much larger ones."""
@@ -90,19 +88,6 @@ def raise_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, max(hard, _OPEN_FILES)))
     except (ValueError, PermissionError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody has on this machine now; below those that the kernel gives to connections and to who binds to
-    port 0, so that none is gone again before a server that starts slowly takes it."""
-    with ExitStack() as held:
-        return [held.enter_context(_free()).getsockname()[1] for _ in range(count)]
-
-
-def _free() -> socket.socket:
-    while True:
-        with suppress(OSError):  # somebody has it
-            return socket.create_server(("127.0.0.1", random.randrange(*_PORTS)))
 
 
 def create_topics(bootstrap: str, names: Sequence[str], partitions: int = 1) -> None:

@@ -13,13 +13,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from tests.support.ports import free_ports
+
 from benchmarks.systems.common import (
     STREAM,
     Daemon,
     answers,
     create_topics,
     drop_caches,
-    free_ports,
     properties,
     raise_open_files,
 )

@@ -22,7 +22,8 @@ from tests.support.scripts import install_scripts
 from tests.support.sites import Site, sites
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]  # they take minutes where others work beside them
+_SCRIPT_SECONDS = 800
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HERE, THERE = "sanfrancisco", "newyork"
@@ -48,7 +49,7 @@ class Pair:
             [*program, str(EXAMPLES / name), *arguments],
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=_SCRIPT_SECONDS,
             check=False,
             env=environment,
         )
@@ -189,7 +190,7 @@ def test_a_mirror_sends_faults_alone(pair: Pair) -> None:
         env={**os.environ, "PYTHONPATH": f"{EXAMPLES / 'mirror'}:{os.environ.get('PYTHONPATH', '')}"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=_SCRIPT_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -40,8 +40,7 @@ def test_java_sees_which_clusters_are_mirrored_to_which(pair: KafkaPair, tmp_pat
     make_topic(source, "java-ships", 3)
     produce(source, "java-ships", numbers(100))
     syncs = {"emit.offset-syncs.enabled": True, "offset-syncs.topic.replication.factor": 1, "offset.lag.max": 0}
-    found = records(source, "java-ships")
-    lasts = {partition: (len(found[partition]) - 1, len(found[partition]) - 1) for partition in found}
+    lasts = {partition: (len(found) - 1,) * 2 for partition, found in records(source, "java-ships").items()}
     options = mm2(tmp_path, pair, topics="java-.*", **syncs)
     with java_vm(JARS) as vm:
         with mirroring(tmp_path, *options) as mirror:

@@ -21,6 +21,7 @@ from fairlead.storage.interface import Storage
 from fairlead.storage.local import LocalStorage
 from fairlead.streamlog.writing.draft import DraftRequest
 from fairlead.streamlog.writing.shard import Shard
+from tests.support.ports import free_ports
 from tests.support.waiting import WAIT_SECONDS
 
 T = TypeVar("T")
@@ -66,7 +67,8 @@ class RunningBroker:
 
     def expose(self, path: str) -> str:
         """Bootstrap address of a listener for one stream."""
-        return "{}:{}".format(*self.call(self.server.start("127.0.0.1", 0, path)))
+        (port,) = free_ports(1)
+        return "{}:{}".format(*self.call(self.server.start("127.0.0.1", port, path)))
 
 
 @contextmanager
@@ -76,13 +78,14 @@ def run_broker(
     name: str = "testcluster",
     settings: Settings | None = None,
     clock: Clock | None = None,
-    port: int = 0,
+    port: int | None = None,
 ) -> Iterator[RunningBroker]:
-    """Run a broker on a directory or storage until the block ends; `port` 0 takes any free one."""
+    """Run a broker on a directory or storage until the block ends; where no port is named it takes a free one."""
     started: Future[RunningBroker] = Future()
     ending = threading.Event()
     storage = LocalStorage(data) if isinstance(data, Path) else data
-    body = _serve(storage, name, settings or Settings(), clock or SystemClock(), port, started, ending)
+    (taken,) = free_ports(1) if port is None else (port,)
+    body = _serve(storage, name, settings or Settings(), clock or SystemClock(), taken, started, ending)
     thread = threading.Thread(target=_run, args=(body, started), name="broker")
     thread.start()
     try:

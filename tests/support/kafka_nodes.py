@@ -13,11 +13,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.systems.common import Daemon, answers, free_ports
+from benchmarks.systems.common import Daemon, answers
 from benchmarks.systems.common import properties as as_properties
 from benchmarks.systems.kafka import JARS, SMALL, SMALL_HEAP, cluster_id, java, server_properties
 
 from fairlead.spark.java import find_java
+from tests.support.ports import free_ports
 from tests.support.waiting import wait_until
 from tests.support.wires import Wire, Wires
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 
+from tests.support.ports import free_ports
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
 
@@ -30,7 +31,7 @@ class Site:
             "FAIRLEAD_CLUSTERS": str(folder / "clusters.toml"),
             **{f"FAIRLEAD_{key.upper()}": value for key, value in (settings or {}).items()},
         }
-        self._kafka = self._http = "127.0.0.1:0"
+        self._kafka, self._http = (f"127.0.0.1:{port}" for port in free_ports(2))
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

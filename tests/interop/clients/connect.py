@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from benchmarks.systems.common import free_ports
 
 from tests.interop.clients.kafka_tools import java
 from tests.interop.site import Site
+from tests.support.ports import free_ports
 from tests.support.waiting import wait_until
 
 _TEXT = "org.apache.kafka.connect.storage.StringConverter"
