@@ -115,9 +115,9 @@ def read(site: Site) -> Counter[int]:
     consumer.assign([TopicPartition(f"{PATH}:{TOPIC}", 0, 0)])
     found: Counter[int] = Counter()
     most = end(site)
-    while sum(found.values()) < most:
-        messages = consumer.consume(1000, WAIT_SECONDS)
-        assert messages, f"nothing more after {sum(found.values())} of {most} records"
+    while left := most - found.total():
+        messages = consumer.consume(min(left, 1000), WAIT_SECONDS)
+        assert messages, f"nothing more, and {left} of {most} records are not read"
         for message in messages:
             assert message.error() is None, message.error()
             assert message.key() == b"key"
