@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.rig import SHIPS, Site
+from tests.gateway.rig import SHIPS, STILL, Site
 
 
 @pytest.fixture
 async def sf(tmp_path: Path) -> AsyncIterator[Site]:
     """The source's cluster, with an empty stream."""
-    async with Site("sf", tmp_path) as site:
+    async with Site("sf", tmp_path, STILL) as site:
         await site.stream(SHIPS)
         yield site
 
@@ -21,5 +21,5 @@ async def sf(tmp_path: Path) -> AsyncIterator[Site]:
 @pytest.fixture
 async def ny(tmp_path: Path) -> AsyncIterator[Site]:
     """The destination's cluster."""
-    async with Site("ny", tmp_path) as site:
+    async with Site("ny", tmp_path, STILL) as site:
         yield site

@@ -103,6 +103,8 @@ FAST = Timing(
     stalled_s=3600,
 )
 """Workers carry without a replicator, and a busy machine may let a link stand still, and an answer come late."""
+STILL = replace(FAST, pulse_s=3600)
+"""No pulse, which makes each link ask once, comes into what a test looks at."""
 
 
 class NoListeners:
@@ -147,7 +149,6 @@ class Site:
         self._settings = replace(Settings(reserve_bytes=0, reserve_ratio=0.0, window_bytes=1_000_000), **settings)
         self.port = port
         self.guard = guard or Guard(self._clock, secret=SECRET)
-        self.requests: list[str] = []
         self.kafka: KafkaServer
         """Listens once a test starts it."""
 

@@ -214,18 +214,13 @@ async def test_an_owner_that_cannot_be_reached_is_retriable(sf: Site, ny: Site, 
     assert ny.kafka.traffic.forward_failures == 1
 
 
-async def test_a_silent_owner_is_given_up(sf: Site, ny: Site, client: Client, way: Proxy) -> None:
-    """Before the client gives up; what was sent may have been done."""
-    assert taken(await client.produce(BOX, plain(b"x"))) == 0
-    client.close()
+async def test_a_silent_owner_is_given_up(ny: Site, client: Client, way: Proxy) -> None:
+    """Before the client gives up."""
     ny.kafka.forwarder.answer_seconds = 0.2
-    async with client_of(ny) as another:
-        way.answers_pass = True
-        assert taken(await another.produce(BOX, plain(b"y"))) == 1
-        way.answers_pass = False
-        code, why = said(await another.produce(BOX, plain(b"z")))
-        assert code == ErrorCode.request_timed_out
-        assert "the owner has not answered for 0.2 s" in why
+    way.answers_pass = False
+    code, why = said(await client.produce(BOX, plain(b"x")))
+    assert code == ErrorCode.request_timed_out
+    assert "the owner has not answered for 0.2 s" in why
 
 
 async def test_the_owner_checks_what_its_topic_demands(sf: Site, ny: Site, client: Client) -> None:

@@ -17,7 +17,7 @@ from fairlead.model.limits import CONTROL_MESSAGE_BYTES_MAX
 from fairlead.process import control_secret
 from tests.gateway.desk import Desk, desks
 from tests.gateway.rig import SECRET, Site
-from tests.support.waiting import in_time
+from tests.support.waiting import WAIT_SECONDS, in_time
 
 EVIL = "http://evil.example"
 READS = ["/", "/docs", "/health", "/metrics", "/openapi.json", "/rest/stream/list", "/records/plan?path=/x"]
@@ -33,10 +33,15 @@ async def desk() -> AsyncIterator[Desk]:
 
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
-    """A listener with little patience."""
-    guard = Guard(SystemClock(), secret=SECRET, connections_max=8, head_seconds=0.3, body_seconds=0.3)
-    async with Site("sf", tmp_path, guard=guard) as found:
+    """A listener with room for few, and as much patience as a busy machine needs."""
+    async with Site("sf", tmp_path, guard=guard()) as found:
         yield found
+
+
+def guard(body_seconds: float = WAIT_SECONDS) -> Guard:
+    return Guard(
+        SystemClock(), secret=SECRET, connections_max=8, head_seconds=WAIT_SECONDS, body_seconds=body_seconds
+    )
 
 
 async def answer_to(site: Site, request: bytes) -> bytes:
@@ -180,15 +185,17 @@ async def test_a_body_without_a_length_is_counted_as_it_comes(site: Site) -> Non
     assert status_of(answer) == 413
 
 
-async def test_a_slow_body_ends(site: Site) -> None:
+async def test_a_slow_body_ends(tmp_path: Path) -> None:
     """A byte a second held a connection for ever."""
     head = b"POST /rest/stream/create HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    assert status_of(await answer_to(site, head + b"Content-Length: 10\r\n\r\n{")) == 408
+    async with Site("sf", tmp_path, guard=guard(body_seconds=0.3)) as site:
+        assert status_of(await answer_to(site, head + b"Content-Length: 10\r\n\r\n{")) == 408
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: lo"])
 async def test_a_slow_head_ends(site: Site, sent: bytes) -> None:
     """So does a connection that says nothing."""
+    site.guard.head_seconds = 0.3
     assert await answer_to(site, sent) == b""
 
 
@@ -198,10 +205,12 @@ async def test_a_slow_second_head_ends(site: Site) -> None:
     writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
     async with in_time():
         await reader.readuntil(b"}")
+    site.guard.head_seconds = 0.3
     closed = asyncio.ensure_future(reader.read())
-    while not closed.done():
-        writer.write(b"G")
-        await asyncio.sleep(0.05)
+    async with in_time():
+        while not closed.done():
+            writer.write(b"G")
+            await asyncio.sleep(0.05)
     writer.close()
 
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 import httpx
-from tests.gateway.rig import FAST
+from tests.gateway.rig import STILL
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.values import StreamSettings
@@ -95,7 +95,7 @@ async def source(destination: Destination) -> AsyncIterator[Source]:
         )
         await cluster.create_stream(SHIPS, StreamSettings())
         async with httpx.AsyncClient(transport=httpx.MockTransport(destination.handle)) as http:
-            manager = LinkManager(cluster, http, clock, randomness, timing=FAST)
+            manager = LinkManager(cluster, http, clock, randomness, timing=STILL)
             manager.start()
             try:
                 yield Source(cluster, manager.commands, manager.copies, destination)

@@ -10,7 +10,7 @@ from typing import NoReturn, cast
 import httpx
 import pytest
 from tests.gateway.links.destination import ANOTHER, ANSWER, REPLICA, SHIPS, URLS, Destination, source
-from tests.gateway.rig import FAST
+from tests.gateway.rig import STILL
 from tests.support.waiting import until
 
 from fairlead.cluster.cluster import Cluster
@@ -144,7 +144,7 @@ async def test_a_link_that_is_removed_while_it_is_roused_ends(turns: int) -> Non
     """However many turns of the event loop lie between the two."""
     records = Records()
     links = LinkManager(
-        cast(Cluster, records), cast(httpx.AsyncClient, None), SystemClock(), SystemRandomness(), timing=FAST
+        cast(Cluster, records), cast(httpx.AsyncClient, None), SystemClock(), SystemRandomness(), timing=STILL
     )
     links.start()
     one = LinkRecord(b"l" * 16, b"s" * 16, SHIPS, REPLICA, URLS, paused=False, created_at=1)
@@ -155,6 +155,6 @@ async def test_a_link_that_is_removed_while_it_is_roused_ends(turns: int) -> Non
         await asyncio.sleep(0)
     records.change()
     looks = records.looks
-    await asyncio.sleep(FAST.backoff_max_s * 2)
+    await asyncio.sleep(STILL.backoff_max_s * 2)
     assert records.looks == looks
     await links.close()

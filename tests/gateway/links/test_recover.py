@@ -13,6 +13,7 @@ from tests.gateway.rig import FAST, Site
 from tests.gateway.tasks import task
 from tests.support.waiting import a_quiet_while, until
 
+from fairlead.gateway.links.running.lifecycle import State
 from fairlead.replication.sink.task import SinkTask
 from fairlead.spark.packets import Packet
 from fairlead.streamlog.frames.codec import decode_frame
@@ -71,12 +72,19 @@ async def test_an_idle_link_notices_a_destination_that_was_restored(tmp_path: Pa
         async with Site("ny", tmp_path / "yesterday", port=port) as ny:
             await until(lambda: sf.links.list(SHIPS)[0].row()["putsPending"] == 2)
             # The link itself may have asked, as nobody answered it, before the pulse finds the new start.
-            await a_quiet_while()
+            await until(lambda: has_found(sf, ny))
             asked = sf.manager.contacts.count
             await a_quiet_while()
             assert sf.manager.contacts.count == asked, "it asks once for each start"
             async with task(sf):
                 await until(lambda: ny.end(SHIPS, "a") == 3)
+
+
+def has_found(source: Site, replica: Site) -> bool:
+    """The pulse has heard of the replica's present start, and the only link has asked since where it stands."""
+    (running,) = source.manager.running
+    heard = source.manager.pulse._starts.values()  # noqa: SLF001 - whether it has beaten, no face shows
+    return replica.cluster.meta.epoch.id in heard and running.state is State.READY
 
 
 @asynccontextmanager
