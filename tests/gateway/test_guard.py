@@ -39,9 +39,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
 
 
 def guard(body_seconds: float = WAIT_SECONDS) -> Guard:
-    return Guard(
-        SystemClock(), secret=SECRET, connections_max=8, head_seconds=WAIT_SECONDS, body_seconds=body_seconds
-    )
+    return Guard(SystemClock(), secret=SECRET, connections_max=8, head_seconds=WAIT_SECONDS, body_seconds=body_seconds)
 
 
 async def answer_to(site: Site, request: bytes) -> bytes:
