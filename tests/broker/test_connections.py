@@ -330,8 +330,9 @@ def test_an_idle_connection_is_closed(tmp_path: Path) -> None:
     """After the setting's time, without a line in the log."""
     settings = Settings(connection_idle_seconds=1.0)
     with run_broker(tmp_path / "data", settings=settings) as broker, capture_logs() as logs:
-        with WireClient(broker.address) as client:
-            assert client.closed_by_peer()
+        client = WireClient(broker.address)
+        assert client.closed_by_peer()
+        client.socket.close()
     assert logs == []
 
 

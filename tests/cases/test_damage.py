@@ -6,10 +6,10 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from tests.support import http_calls
 from tests.support.records import read_all
 from tests.support.sites import Site
 from tests.support.waiting import wait_until
@@ -44,7 +44,7 @@ HARMS: dict[str, Callable[[Path], None]] = {"/damaged": flip_a_bit, "/cut": cut_
 
 def filled(site: Site, path: str, batches: int) -> None:
     """A stream with a topic, each record in a commit of its own."""
-    httpx.post(f"{site.url}/rest/stream/create", data={"path": path}).raise_for_status()
+    http_calls.post(f"{site.url}/rest/stream/create", data={"path": path}).raise_for_status()
     producer = Producer({"bootstrap.servers": site.kafka})
     for number in range(batches):
         producer.produce(f"{path}:t", b"record-%d" % number + bytes(2000))
@@ -53,7 +53,7 @@ def filled(site: Site, path: str, batches: int) -> None:
 
 def shard_of(site: Site, path: str) -> Path:
     """The directory of a stream's one shard."""
-    (stream,) = httpx.get(f"{site.url}/rest/stream/info", params={"path": path}).json()["data"]
+    (stream,) = http_calls.get(f"{site.url}/rest/stream/info", params={"path": path}).json()["data"]
     return site.data / "streams" / str(stream["id"]) / "shard-0000"
 
 
@@ -66,7 +66,7 @@ def merged_into(shard: Path) -> Path | None:
 
 def health(site: Site) -> tuple[str, str]:
     """Status and text of /health."""
-    answer = httpx.get(f"{site.url}/health")
+    answer = http_calls.get(f"{site.url}/health")
     return answer.json()["status"], answer.text
 
 

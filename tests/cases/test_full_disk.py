@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 
 from fairlead.model.settings import Settings
 from fairlead.storage.local import LocalStorage
+from tests.support import http_calls
 from tests.support.broker import run_broker
 from tests.support.ledger import Ledger, faults
 from tests.support.records import read_all
@@ -96,7 +96,7 @@ def site(tmp_path: Path, disk: Path) -> Iterator[Site]:
 
 def post(site: Site, command: str, **fields: str) -> None:
     """One command that must succeed."""
-    answer = httpx.post(f"{site.url}/rest/{command}", data=fields, timeout=30)
+    answer = http_calls.post(f"{site.url}/rest/{command}", data=fields)
     assert answer.status_code == 200, answer.text
 
 
@@ -127,9 +127,9 @@ def test_a_full_disk_refuses_records_loses_none_and_goes_on(site: Site, disk: Pa
         post(site, "stream/topic/delete", path=STREAM, topic="old")
         assert produced(site.kafka, PREFIX + "a", b"x") == "KAFKA_STORAGE_ERROR"
         filler.leave(0)
-        answer = httpx.post(f"{site.url}/rest/stream/topic/create", data={"path": STREAM, "topic": "no-room"})
+        answer = http_calls.post(f"{site.url}/rest/stream/topic/create", data={"path": STREAM, "topic": "no-room"})
         assert (answer.status_code, answer.json()["status"]) == (507, "ERROR"), answer.text
-        assert httpx.get(f"{site.url}/health").status_code == 200
+        assert http_calls.get(f"{site.url}/health").status_code == 200
         filler.go()
         ledger.wait_for(refused_at + 500)
     assert ledger.failed == []

@@ -8,13 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import httpx
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.cli.desk import CommandLine
+from tests.support import http_calls
 from tests.support.sites import Site
-from tests.support.waiting import wait_until
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 
 def test_fairlead_alone_shows_the_first_steps(empty: CommandLine) -> None:
@@ -140,7 +140,7 @@ def test_producing_to_a_topic_that_is_not_made_by_itself_says_that_it_is_not_the
     fairlead: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A Kafka client waits for it without a word."""
-    monkeypatch.setattr("fairlead.cli.records.WAIT_SECONDS", 2.0)
+    monkeypatch.setattr("fairlead.cli.records.FLUSH_SECONDS", 0.5)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"hello\n")))
     fairlead.refused("produce /nope:t", "topic /nope:t does not exist")
 
@@ -148,9 +148,9 @@ def test_producing_to_a_topic_that_is_not_made_by_itself_says_that_it_is_not_the
 def test_bytes_that_are_no_text_are_carried_as_they_are(fairlead: CommandLine) -> None:
     """A record is bytes."""
     program = [sys.executable, "-m", "fairlead.cli.main"]
-    subprocess.run([*program, "produce", "bytes"], input=b"\xff\xfe\n", check=True, timeout=60)
+    subprocess.run([*program, "produce", "bytes"], input=b"\xff\xfe\n", check=True, timeout=WAIT_SECONDS)
     read = [*program, "consume", "bytes", "--from-beginning"]
-    assert subprocess.run(read, capture_output=True, check=True, timeout=60).stdout == b"\xff\xfe\n"
+    assert subprocess.run(read, capture_output=True, check=True, timeout=WAIT_SECONDS).stdout == b"\xff\xfe\n"
 
 
 def _produce(fairlead: CommandLine, monkeypatch: pytest.MonkeyPatch, arguments: str, data: bytes) -> None:
@@ -162,7 +162,7 @@ def test_metrics_count_what_was_produced(fairlead: CommandLine, monkeypatch: pyt
     """Records and bytes in, bytes out."""
     _produce(fairlead, monkeypatch, "counted", b"one\ntwo\n")
     fairlead.ok("consume counted --from-beginning")
-    text = httpx.get(f"{site.url}/metrics").text
+    text = http_calls.get(f"{site.url}/metrics").text
     for name in ("produced_records", "produced_bytes", "fetched_bytes", "requests"):
         (value,) = (line.split()[1] for line in text.splitlines() if line.startswith(f"fairlead_kafka_{name}_total "))
         assert float(value) >= 2

@@ -11,12 +11,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from fairlead.client.address_book import AddressBook
+from tests.support import http_calls
 from tests.support.sites import Site, children, command_of
-from tests.support.waiting import wait_until
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 PROGRAM = [sys.executable, "-m", "fairlead.cli.main"]
 ANY = ["--kafka", "127.0.0.1:0", "--http", "127.0.0.1:0"]
@@ -112,7 +112,7 @@ def test_a_replicator_without_java_is_seen_everywhere(tmp_path: Path, monkeypatc
         assert site.cli("status").returncode == 0
         site.cli("stream", "replica", "autosetup", "-path", "/ships", "-replica", "/mapr/sanfrancisco/copy")
         why = "nowhere has no bin/java"
-        wait_until(lambda: why in httpx.get(f"{site.url}/health").text, "health says it")
+        wait_until(lambda: why in http_calls.get(f"{site.url}/health").text, "health says it")
         (row,) = site.replica_status("/ships")
         assert (row["errors"]["Code"], why in row["errors"]["Msg"]) == ("ErrReplicatorDown", True)
         wait_until(lambda: site.replica_status("/ships")[0]["replicator"]["startedagain"], "it was started again")
@@ -127,7 +127,7 @@ def test_the_ready_file_is_whole_and_the_server_answers_by_then(running: Site, t
     """For scripts that wait for it."""
     ready = json.loads((tmp_path / "sanfrancisco.ready").read_text())
     assert ready["pid"] == running.pid
-    assert httpx.get(f"{ready['http']}/health").json()["status"] == "ok"
+    assert http_calls.get(f"{ready['http']}/health").json()["status"] == "ok"
 
 
 def test_a_ready_file_goes_with_its_server(running: Site, tmp_path: Path) -> None:
@@ -179,12 +179,12 @@ def test_a_signal_ends_a_server_that_is_still_starting(tmp_path: Path, number: s
 
 def test_what_was_made_is_there_after_kill_9(running: Site) -> None:
     """Streams, settings, listeners; at the same addresses."""
-    httpx.post(f"{running.url}/rest/stream/create", data={"path": "/ships", "ttl": 5}).raise_for_status()
-    httpx.post(f"{running.url}/rest/stream/expose", data={"path": "/ships", "port": 0}).raise_for_status()
-    before = httpx.get(f"{running.url}/rest/stream/info", params={"path": "/ships"}).json()["data"]
+    http_calls.post(f"{running.url}/rest/stream/create", data={"path": "/ships", "ttl": 5}).raise_for_status()
+    http_calls.post(f"{running.url}/rest/stream/expose", data={"path": "/ships", "port": 0}).raise_for_status()
+    before = http_calls.get(f"{running.url}/rest/stream/info", params={"path": "/ships"}).json()["data"]
     running.kill()
     running.start("server")
-    assert httpx.get(f"{running.url}/rest/stream/info", params={"path": "/ships"}).json()["data"] == before
+    assert http_calls.get(f"{running.url}/rest/stream/info", params={"path": "/ships"}).json()["data"] == before
 
 
 def test_a_second_server_on_the_same_directory_is_told_who_holds_it(running: Site) -> None:
@@ -252,7 +252,7 @@ def test_clients_are_told_the_address_that_it_advertises(tmp_path: Path) -> None
         assert found["http"].startswith("http://127.0.0.1:")
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=WAIT_SECONDS)
 
 
 def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
@@ -275,17 +275,17 @@ def test_a_cluster_name_has_its_rule(tmp_path: Path) -> None:
 def test_a_damaged_object_keeps_only_its_own_stream_from_its_users(running: Site) -> None:
     """The server starts, says which object, and serves the other streams; there it lets nothing be changed."""
     for path in ("/hurt", "/well"):
-        httpx.post(f"{running.url}/rest/stream/create", data={"path": path}).raise_for_status()
+        http_calls.post(f"{running.url}/rest/stream/create", data={"path": path}).raise_for_status()
         topic = {"path": path, "topic": "t"}
-        httpx.post(f"{running.url}/rest/stream/topic/create", data=topic).raise_for_status()
-    (hurt,) = httpx.get(f"{running.url}/rest/stream/info", params={"path": "/hurt"}).json()["data"]
+        http_calls.post(f"{running.url}/rest/stream/topic/create", data=topic).raise_for_status()
+    (hurt,) = http_calls.get(f"{running.url}/rest/stream/info", params={"path": "/hurt"}).json()["data"]
     running.stop()
     (commit,) = (running.data / "streams" / hurt["id"] / "shard-0000" / "commit").glob("*/*")
     commit.write_bytes(commit.read_bytes()[:-9])
     running.start("server")
-    assert httpx.get(f"{running.url}/rest/stream/topic/list", params={"path": "/well"}).json()["total"] == 1
-    said = httpx.post(f"{running.url}/rest/stream/topic/create", data={"path": "/hurt", "topic": "other"})
+    assert http_calls.get(f"{running.url}/rest/stream/topic/list", params={"path": "/well"}).json()["total"] == 1
+    said = http_calls.post(f"{running.url}/rest/stream/topic/create", data={"path": "/hurt", "topic": "other"})
     assert (said.status_code, commit.name in said.text) == (500, True)
-    health = httpx.get(f"{running.url}/health")
+    health = http_calls.get(f"{running.url}/health")
     assert (health.json()["status"], commit.name in health.text) == ("degraded", True)
-    assert httpx.post(f"{running.url}/rest/stream/create", data={"path": "/hurt"}).status_code == 409
+    assert http_calls.post(f"{running.url}/rest/stream/create", data={"path": "/hurt"}).status_code == 409

@@ -9,10 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.cli.desk import CommandLine
+from tests.support import http_calls
 from tests.support.sites import Site
 from tests.support.waiting import wait_until
 
@@ -47,7 +47,7 @@ def loaded_by(line: str) -> set[str]:
 
 def copying(site: Site) -> bool:
     pair = {"src": "/copied", "dst": "/copy"}
-    answer = httpx.get(f"{site.url}/rest/copystream/status", params=pair).json()
+    answer = http_calls.get(f"{site.url}/rest/copystream/status", params=pair).json()
     return bool(answer["status"] == "OK" and answer["data"][0]["state"] == "copying")
 
 

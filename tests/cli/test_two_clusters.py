@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from fairlead.cli import outlook, set_up
@@ -15,6 +14,7 @@ from fairlead.client.admin import Envelope
 from fairlead.client.command import Command
 from fairlead.model.errors import NotAllowed, Unanswered
 from tests.cli.desk import CommandLine
+from tests.support import http_calls
 from tests.support.sites import Site
 
 
@@ -284,7 +284,7 @@ def test_an_address_of_another_cluster_is_noticed(
     monkeypatch.setenv("FAIRLEAD_CLUSTERS", str(book))
     both.refused(autosetup("wrong", "lisbon"), "this is cluster newyork, not lisbon")
     monkeypatch.undo()
-    assert httpx.get(f"{newyork.url}/rest/stream/info", params={"path": "/wrong"}).status_code == 404
+    assert http_calls.get(f"{newyork.url}/rest/stream/info", params={"path": "/wrong"}).status_code == 404
 
 
 def test_settings_come_from_a_stream_of_another_cluster(both: CommandLine) -> None:

@@ -234,7 +234,8 @@ class Site:
 
     def control(self, path: str, secret: str = SECRET) -> connect:
         """A connection to /control/<path> that is to be opened."""
-        return connect(f"ws://127.0.0.1:{self.port}/control/{path}", additional_headers={control_secret.HEADER: secret})
+        url, headers = f"ws://127.0.0.1:{self.port}/control/{path}", {control_secret.HEADER: secret}
+        return connect(url, additional_headers=headers, open_timeout=WAIT_SECONDS)
 
     async def __aexit__(self, *exc: object) -> None:
         self.apply.close()

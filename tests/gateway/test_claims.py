@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 from uuid import UUID, uuid5
 
-import httpx
 import pytest
 from structlog.testing import capture_logs
 
@@ -24,6 +23,7 @@ from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import Draft
 from tests.gateway.rig import SHIPS, Site
 from tests.streamlog.world import batch_of, values_at
+from tests.support import http_calls
 from tests.support.batches import changed, produced_to
 from tests.support.rows import said_of
 from tests.support.waiting import until
@@ -80,7 +80,7 @@ def reason(job: JobRecord) -> str:
 
 async def info(site: Site, topic: str) -> list[dict[str, Any]]:
     """What `stream topic info` says."""
-    async with httpx.AsyncClient() as http:
+    async with http_calls.client() as http:
         answer = await http.get(f"{site.url}/rest/stream/topic/info", params={"path": SHIPS, "topic": topic})
     rows: list[dict[str, Any]] = answer.json()["data"]
     return rows

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
-import httpx
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -16,6 +15,7 @@ from fairlead.wire.forward import ForwardHello
 from fairlead.wire.upgrade import FORWARD_TOKEN, answer_of
 from tests.gateway.forwarding import Client, client_of, forwarding, handed_over, numbered, owner, plain, topic_of
 from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site
+from tests.support import http_calls
 from tests.support.proxy import Proxy
 from tests.support.waiting import a_quiet_while, until
 
@@ -359,7 +359,7 @@ async def test_an_answer_that_is_none_is_a_lost_one(sf: Site, ny: Site, client: 
 )
 async def test_who_asks_wrongly_is_told(sf: Site, query: str, status: int, why: str) -> None:
     """In one line."""
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with http_calls.client() as http:
         answer = await http.get(f"{sf.url}/gateway/forward{query}")
     assert answer.status_code == status
     assert why in answer.text

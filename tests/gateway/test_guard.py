@@ -114,7 +114,13 @@ async def test_a_page_of_another_site_opens_no_websocket(site: Site, path: str, 
     """Browsers ask nobody before they open one."""
     headers = {"origin": origin, control_secret.HEADER: SECRET}
     with pytest.raises(InvalidStatus, match="403"):
-        await connect(f"ws://{host}/control/{path}", additional_headers=headers, host="127.0.0.1", port=site.port)
+        await connect(
+            f"ws://{host}/control/{path}",
+            additional_headers=headers,
+            open_timeout=WAIT_SECONDS,
+            host="127.0.0.1",
+            port=site.port,
+        )
 
 
 @pytest.mark.parametrize("header", [f"Host: localhost\r\nOrigin: {EVIL}", "Host: evil.example"])

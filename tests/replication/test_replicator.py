@@ -45,6 +45,12 @@ SECRET_FILE.flush()
 ENDS = (LinkEnds(b"l" * 16, (9,)),)
 
 
+@pytest.fixture(autouse=True)
+def _connections_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A catch-up asks its server once."""
+    monkeypatch.setattr("fairlead.spark.control.CONNECT_SECONDS", WAIT_SECONDS)
+
+
 async def test_links_are_waited_for() -> None:
     """Nothing is wanted until the server names a link."""
     wanted = Wanted()
@@ -193,14 +199,13 @@ async def test_a_catch_up_without_a_server_is_one_line() -> None:
     assert errors.count("\n") == 1
 
 
-@pytest.mark.parametrize(("number", "code"), [("INT", 130), ("TERM", 143)])
-async def test_a_catch_up_that_is_ended_says_so(tmp_path: Path, number: str, code: int) -> None:
-    """By its exit code: not all was carried. Here what is asked for Java's version sends the signal."""
-    java = tmp_path / "java"
-    java.write_text(f"#!/bin/sh\nkill -{number} $PPID\nsleep 1\n")
-    java.chmod(0o755)
-    async with idle_server(links=1) as (url, _):
-        process = start(replicator(url, "--once"), PATH=f"{tmp_path}:{os.environ['PATH']}", JAVA_HOME="")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+async def test_a_catch_up_that_is_ended_says_so(number: signal.Signals, code: int) -> None:
+    """By its exit code: not all was carried. Here it waits for a server that does not say what there is."""
+    async with fake_control() as server:
+        process = start(replicator(server.url, "--once"))
+        await until(lambda: server.sockets)
+        process.send_signal(number)
         assert await ended(process) == (code, "")
 
 

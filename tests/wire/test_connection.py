@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
-import httpx
 import pytest
 import uvicorn
 import uvloop
 from fastapi import FastAPI
+from tests.support import http_calls
 from tests.support.apply_peer import ANSWER, REQUEST, PeerClosed, connect_apply, packed
 from tests.support.waiting import WAIT_SECONDS, a_quiet_while, in_time, until
 
@@ -277,7 +277,7 @@ async def test_who_does_not_ask_to_leave_http_is_told_how(
     async def serve(stream: ApplyStream) -> None:
         raise AssertionError("it was upgraded")
 
-    async with listener(serve, monkeypatch) as (url, _), httpx.AsyncClient(trust_env=False) as http:
+    async with listener(serve, monkeypatch) as (url, _), http_calls.client() as http:
         for _ in range(2):
             answer = await http.get(url + "/gateway/apply", headers=headers)
             assert answer.status_code == 426

@@ -36,6 +36,8 @@ TopicOption = Annotated[str | None, typer.Option("--topic", help="the topic, if 
 PathOption = Annotated[str | None, typer.Option("--path", metavar="PATH", help="the stream (default: /default)")]
 ClusterOption = Annotated[str | None, typer.Option("--cluster", help="the cluster, where the topic names none")]
 
+FLUSH_SECONDS = WAIT_SECONDS
+"""For one acknowledgement more; then what is left was not taken."""
 STOP_SECONDS = 3.0
 """For acknowledgements of what was read when Ctrl-C came."""
 _PARTITION_MAX = 2**31 - 1
@@ -220,7 +222,7 @@ def _flush(client: Any, failures: list[Any]) -> int:
     while, or one was refused."""
     left = len(client)
     while left:
-        before, left = left, client.flush(WAIT_SECONDS)
+        before, left = left, client.flush(FLUSH_SECONDS)
         if failures or left >= before:
             break
     return left

@@ -355,8 +355,9 @@ async def test_a_sink_that_goes_in_the_middle_of_a_frame_leaves_nothing_behind(n
     assert ny.end("/ships", "a") == 1
 
 
-async def test_an_error_is_heard_by_a_sink_that_goes_on_sending(ny: Site) -> None:
+async def test_an_error_is_heard_by_a_sink_that_goes_on_sending(ny: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The gateway reads and drops what is under way: a reset would overtake its words."""
+    monkeypatch.setattr("fairlead.wire.connection.LINGER_SECONDS", WAIT_SECONDS)
     sink = await open_sink(ny)
     await sink.socket.send(bytes(50))
     for _ in range(20):

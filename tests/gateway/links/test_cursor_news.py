@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import httpx
 import pytest
 from tests.gateway.rig import FAST, REPLICA, SHIPS, SOURCE, Site, Worker, set_up
 from tests.streamlog.world import rows_of
+from tests.support import http_calls
 from tests.support.waiting import a_quiet_while, until
 
 from fairlead.cluster.stream import CommittedOffset
@@ -158,7 +158,7 @@ def passed(site: Site, replica: str) -> int:
 
 async def metrics(site: Site) -> dict[str, float]:
     """The page of this moment, but for memory."""
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with http_calls.client() as http:
         lines = (await http.get(f"{site.url}/metrics")).text.splitlines()
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
 

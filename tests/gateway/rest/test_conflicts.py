@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
 
-import httpx
 import pytest
 from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, set_up
+from tests.support import http_calls
 from tests.support.waiting import until
 
 from fairlead.client.catalog import BY_PATH
@@ -30,7 +30,7 @@ async def both(sf: Site, ny: Site) -> AsyncIterator[None]:
 
 async def conflicts(site: Site, topic: str) -> list[Any]:
     """What `stream topic info` says, for each partition."""
-    async with httpx.AsyncClient() as http:
+    async with http_calls.client() as http:
         answer = await http.get(f"{site.url}/rest/stream/topic/info", params={"path": SHIPS, "topic": topic})
     return [row["conflicts"] for row in answer.json()["data"]]
 

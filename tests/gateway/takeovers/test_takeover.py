@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from tests.gateway.rig import SHIPS, SOURCE, Site, Worker, full_once
 from tests.streamlog.world import values_at
+from tests.support import http_calls
 from tests.support.waiting import until
 
 from fairlead.cluster.jobs import JobRecord
@@ -179,7 +179,7 @@ async def test_third_replica_ahead_and_unreachable_keeps_its_tail(three: Owner, 
     kept = diverged_incarnation(known(la).incarnation, 0, known(ny).epoch)
     await until(lambda: any(topic.incarnation == kept for topic in la.cluster.stream(SHIPS).topics()))
     assert values(la, "box.diverged.sf.0") == {1: b"1", 2: b"2"}
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with http_calls.client() as http:
         params = {"path": SHIPS, "topic": "box"}
         (info,) = (await http.get(f"{la.url}/rest/stream/topic/info", params=params)).json()["data"]
         assert (info["supersededfrom"], info["diverged"]) == (1, ["box.diverged.sf.0"])
@@ -396,7 +396,7 @@ async def test_a_takeover_by_the_admin_interface(three: Owner, ny: Site, la: Sit
     await arrived(ny, 1)
     await arrived(la, 1)
     await three.lose()
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with http_calls.client() as http:
         url = f"{ny.url}/rest/stream/topic/takeover"
         answer = (await http.post(url, json={"path": SHIPS, "topic": "box"})).json()
         (begun,) = answer["data"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.replication.fakes import DESTINATION, LINK, SOURCE, fake_control, running
 from tests.replication.reader.test_task import THIRD, Site, row
-from tests.support.waiting import in_time
+from tests.support.waiting import WAIT_SECONDS, in_time
 
 from fairlead.model.errors import Missing
 from fairlead.replication.carried.addresses import parse_address
@@ -200,7 +200,7 @@ async def test_each_link_gets_frames_of_its_own_from_what_was_read_for_all(tmp_p
         fake_control(site.server(*grants, site.announce(site.objects))) as control,
         running(ReaderTask(control.url, "w", ReaderSettings(), handover).run()),
     ):
-        taken = [(await asyncio.to_thread(handover.take_some, 5.0, 0))[0] for _ in grants]
+        taken = [(await asyncio.to_thread(handover.take_some, WAIT_SECONDS, 0))[0] for _ in grants]
     frames = {parse_address(each.address).link: decode_frame(bytes(each.data)) for each in taken}
     assert LINK not in frames
     for grant in grants:

@@ -135,7 +135,7 @@ class Taken:
         """The next `count` frames."""
         found: list[Any] = []
         for _ in range(count):
-            taken = await asyncio.to_thread(self.handover.take_some, 5.0, 0)
+            taken = await asyncio.to_thread(self.handover.take_some, WAIT_SECONDS, 0)
             assert taken, f"only {len(found)} of {count} frames came"
             (frame,) = taken
             assert parse_address(frame.address).link == LINK

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.gateway.rig import FAST, REPLICA, SHIPS, SOURCE, Site, Worker
+from tests.support import http_calls
 from tests.support.waiting import until
 from websockets.asyncio.client import ClientConnection
 
@@ -58,7 +59,7 @@ def errors(site: Site) -> dict[str, Any]:
 
 
 async def get(site: Site, path: str) -> httpx.Response:
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with http_calls.client() as client:
         return await client.get(site.url + path)
 
 

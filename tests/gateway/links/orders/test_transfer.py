@@ -8,10 +8,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from structlog.testing import capture_logs
 from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, full_once, set_up
+from tests.support import http_calls
 from tests.support.waiting import until
 
 from fairlead.cluster import owner_log
@@ -408,7 +408,7 @@ async def test_a_transfer_by_the_admin_interface(sf: Site, ny: Site) -> None:
     await same(sf, ny)
 
     async def ask(method: str, route: str, /, **params: Any) -> list[dict[str, Any]]:
-        async with httpx.AsyncClient(trust_env=False) as http:
+        async with http_calls.client() as http:
             sent: dict[str, Any] = {"params": params} if method == "GET" else {"json": params}
             answer = (await http.request(method, f"{sf.url}/rest/{route}", **sent)).json()
         assert answer["status"] == "OK", answer
