@@ -158,7 +158,7 @@ def make_many(broker: RunningBroker, count: int) -> None:
             names = [f"ship-{n:07d}" for n in range(first, first + 1000)]
             await shard.submit(lambda draft, names=names: [create_topic(draft, name) for name in names])
 
-    broker.call(make(), timeout_seconds=120)
+    broker.call(make())
 
 
 class Lag:
@@ -196,7 +196,7 @@ def test_a_hundred_thousand_topics_delay_nobody(running_broker: RunningBroker) -
     answers = []
     gc.collect()
     gc.freeze()  # as the server does once it is open; the test's own modules are half a million objects
-    with WireClient(running_broker.address, timeout_seconds=60) as client:
+    with WireClient(running_broker.address) as client:
         running_broker.call(lag.start())
         for request in requests:
             client.send(METADATA, 12, request)
