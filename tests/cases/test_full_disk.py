@@ -20,7 +20,7 @@ from tests.support.broker import run_broker
 from tests.support.ledger import Ledger, faults
 from tests.support.records import read_all
 from tests.support.sites import Site
-from tests.support.waiting import wait_until
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 STREAM = "/ships"
 PREFIX = STREAM + ":"
@@ -181,9 +181,9 @@ def test_below_the_reserve_records_are_refused_and_deletions_are_not(tmp_path: P
         patient.produce("a", b"patient")
         assert patient.flush(0.5) == 1
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        admin.delete_topics(["b"])["b"].result(10)
+        admin.delete_topics(["b"])["b"].result(WAIT_SECONDS)
         disk.room_bytes = MB
-        assert patient.flush(20) == 0
+        assert patient.flush(WAIT_SECONDS) == 0
         values = [content.value for content in read_all(broker.bootstrap, ["a"], prefix="").values()]
         assert values[0] == b"0"
         assert values[-1] == b"patient"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from tests.support.waiting import wait_until
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 
 @pytest.mark.parametrize(("listener", "limit", "clients"), [("kafka", 200, 400), ("http", 1024, 1100)])
@@ -42,4 +42,4 @@ def test_more_clients_than_files_stop_no_stream(tmp_path: Path, listener: str, l
         assert outcomes == [None, None]
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(WAIT_SECONDS)
