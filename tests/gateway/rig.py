@@ -431,7 +431,8 @@ class Worker:
     async def _emit(self, reading: Reading, slice_: int, at: int, end: int, rows: list[Row]) -> None:
         grant = reading.grant
         await self._learn(grant, rows)
-        topics = {row.topic: self._names[row.topic] for row in rows if row.topic in self._names}
+        rows = [row for row in rows if row.topic in self._names and not self.loses(row)]
+        topics = {row.topic: self._names[row.topic] for row in rows}
         frame = Frame(
             link=grant.link,
             run=grant.run,
@@ -442,7 +443,7 @@ class Worker:
             to_commit=end,
             epoch_id=epoch_before(grant.epochs, end).id,
             topics=topics,
-            rows=[row for row in rows if row.topic in topics and not self.loses(row)],
+            rows=rows,
             created=grant.created,
         )
         self._spawn(self._send(grant, encode_frame(frame)))

@@ -116,7 +116,7 @@ OF_LINKS = [
     Mutation(
         "pieces",
         "of a frame in pieces only the last one moves the position",
-        "gateway.apply.session:pieces",
+        "gateway.apply.pieces:pieces",
         "to_commit=frame.from_commit, ",
         "",
         202,

@@ -13,9 +13,10 @@ from tests.gateway.apply.test_socket import LINK, NUMBER, SLICE, SOURCE, TOPIC, 
 from tests.streamlog.world import FakeClock, committed, opened
 
 from fairlead.cluster.stream import Stream
+from fairlead.gateway.apply.pieces import in_pieces, pieces, split
 from fairlead.gateway.apply.room import ApplyRoom
-from fairlead.gateway.apply.session import ApplyCounts, ApplySession, in_pieces, pieces, split
-from fairlead.model.errors import FairleadError, StorageFull
+from fairlead.gateway.apply.session import REFUSALS_WAITING_MAX, ApplyCounts, ApplySession
+from fairlead.model.errors import Busy, FairleadError, InvalidValue, NotAgreed, StorageFull
 from fairlead.model.names import shard_of
 from fairlead.storage.memory import Fault, MemoryStorage
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
@@ -43,6 +44,7 @@ class FakeStream:
     """A stream of slow shards."""
 
     def __init__(self, count: int = 1) -> None:
+        self.path = "/ships"
         self.shards = [SlowShard() for _ in range(count)]
         self.placed = 0
         """Frames whose topics are held where they go."""
@@ -137,6 +139,53 @@ async def test_a_failed_commit_ends_the_connection_and_frees_its_reader() -> Non
     await waiting
     with pytest.raises(StorageFull):
         await open_session.answers()
+
+
+async def test_a_bug_ends_the_connection_and_frees_its_reader() -> None:
+    """Else later frames would be applied and never answered: the sink would wait for ever."""
+    stream = FakeStream()
+    open_session = session(stream, 1)
+    waiting = asyncio.ensure_future(open_session.submit(encode_frame(frames(1)[0])))
+    await settled()
+    stream.shards[0].waiting[0].set_exception(KeyError("x"))
+    await waiting
+    with pytest.raises(FairleadError, match=r"a bug \(KeyError: 'x'\)"):
+        await open_session.answers()
+
+
+async def test_refusals_that_nobody_reads_end_the_connection() -> None:
+    """Small frames, each of a newer grant and far ahead of the position, would fill the memory."""
+    stream = FakeStream()
+    open_session = session(stream)
+    for counter in range(REFUSALS_WAITING_MAX + 1):
+        assert open_session.failure is None
+        await open_session.submit(encode_frame(replace(frames(1)[0], run=GrantRun(1, counter))))
+        await settled()
+        stream.shards[0].waiting[-1].set_result(FrameOutcome({SLICE: 0}, refused_position=0, reason="from"))
+        await settled()
+    with pytest.raises(Busy, match="reads no answers"):
+        await open_session.answers()
+
+
+async def test_nothing_is_applied_once_the_connection_has_failed() -> None:
+    """A source whose agreement has ended may read no answers, so that it is never told."""
+    stream = FakeStream()
+    open_session = session(stream)
+    open_session.fail(NotAgreed("no more"))
+    with pytest.raises(NotAgreed):
+        await open_session.submit(encode_frame(frames(1)[0]))
+    await settled()
+    assert stream.shards[0].waiting == []
+
+
+async def test_a_frame_names_no_more_topics_than_it_has_rows() -> None:
+    """A list of a million, for nothing, would keep the loop from everybody else. A repair names its topic, if it has no
+    rows either."""
+    open_session = session(FakeStream())
+    topics = {number: FrameTopic(bytes([number]) * 16, "a") for number in range(2)}
+    with pytest.raises(InvalidValue, match="a frame of 0 rows names 2 topics"):
+        await open_session.submit(encode_frame(replace(frame(0, 1), topics=topics)))
+    await open_session.submit(encode_frame(frame(0, 1)))
 
 
 async def test_a_frame_of_which_a_part_failed_holds_its_topics_until_the_others_are_done() -> None:

@@ -11,24 +11,32 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+import structlog
+
 from fairlead.cluster.stream import Stream
+from fairlead.gateway.apply.pieces import ApplyRequest, in_pieces, split
 from fairlead.gateway.apply.room import ApplyRoom
-from fairlead.model.errors import FairleadError, InvalidValue, StorageUnavailable, another
+from fairlead.model.errors import Busy, FairleadError, InvalidValue, another
 from fairlead.model.names import prefixed
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
-from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
+from fairlead.streamlog.applying.frame import FrameOutcome
 from fairlead.streamlog.frames.codec import decode_frame
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.numbers import masks_alike, slices_of_mask
 from fairlead.streamlog.values import GrantRun
-from fairlead.streamlog.writing.draft import Draft
 from fairlead.wire.apply import Applied, ApplyHello, Refused, SlicesAt
+
+log = structlog.get_logger()
 
 DECODED_HERE_BYTES_MAX = 64 * 1024
 """A larger frame is decoded in a thread, so that the loop serves others meanwhile."""
 
 PIECE_ROWS = 1000
 """A frame of more rows is applied piece by piece, so that the loop serves others between two commits."""
+
+REFUSALS_WAITING_MAX = 500
+"""A sink that sends on without reading what is refused is disconnected. One that reads has few: a slice is refused once
+for each of its grants."""
 
 
 @dataclass(slots=True)
@@ -86,13 +94,16 @@ class ApplySession:
 
         Raises:
             CorruptBatch: the bytes are no frame.
-            InvalidValue: the frame is of another link or source than the hello.
+            InvalidValue: the frame is of another link or source than the hello, or names topics without rows.
+            FairleadError: this connection has failed.
         """
         self._received += 1
         number, size = self._received, len(data)
         await self._room_of_all.take(size)
         try:
             frame = await _decode(data)
+            if self.failure is not None:  # who reads no answers has not heard of it
+                raise self.failure
             self._check(frame)
             frame = _with_prefix(frame, self.hello.topic_prefix)
         except BaseException:
@@ -136,6 +147,8 @@ class ApplySession:
         if (frame.link, frame.source, frame.shard) != (hello.link, hello.source.stream, hello.shard):
             found = f"a frame of link {frame.link.hex()}, shard {frame.shard}"
             raise InvalidValue(f"{found} on the connection of {hello.link.hex()}, shard {hello.shard}")
+        if len(frame.topics) > len(frame.rows) + 1:  # a repair names its topic
+            raise InvalidValue(f"a frame of {len(frame.rows):,} rows names {len(frame.topics):,} topics")
 
     def _applied(self) -> Iterable[Applied]:
         if self._through == self._told_through:
@@ -148,10 +161,14 @@ class ApplySession:
 
     async def _run(self, number: int, frame: Frame, size: int) -> None:
         try:
-            if not self._is_refused(frame):
+            if self.failure is None and not self._is_refused(frame):
                 await self._apply(number, frame, size)
         except FairleadError as error:
             self.fail(error)
+            return
+        except Exception as error:
+            log.exception("a bug in the applying of a frame", link=self.hello.link.hex(), stream=self.stream.path)
+            self.fail(FairleadError(f"a bug ({type(error).__name__}: {error}); the destination's log tells more"))
             return
         finally:
             self._waiting_bytes -= size
@@ -213,6 +230,8 @@ class ApplySession:
         position = min(outcome.refused_position or 0 for outcome in refused)
         self._refused_run.update(dict.fromkeys(slices_of_mask(frame.slices), frame.run))
         self._refusals.append(Refused(number, frame.slices, position, refused[0].reason))
+        if len(self._refusals) > REFUSALS_WAITING_MAX:
+            self.fail(Busy("the sink reads no answers"))
 
     def _is_refused(self, frame: Frame) -> bool:
         """A slice that was refused stays so until a newer grant brings it, and a frame with such a slice is refused
@@ -253,78 +272,3 @@ def _with_prefix(frame: Frame, prefix: str) -> Frame:
         return frame
     named = {number: each._replace(name=prefixed(prefix, each.name)) for number, each in frame.topics.items()}
     return replace(frame, topics=named)
-
-
-ApplyRequest = Callable[[Draft], FrameOutcome]
-
-
-class _Chain:
-    """The pieces of one frame in one shard: each is applied only if those before it are in the log, or in this very
-    commit. Else a piece whose commit failed (a full disk) would be passed by the position of the last one."""
-
-    def __init__(self, admission: Admission) -> None:
-        self._admission = admission
-        self._done = 0
-        self._draft: Draft | None = None
-        self._failed: FairleadError | None = None
-        self._refused: FrameOutcome | None = None
-
-    def request(self, place: int, piece: Frame) -> ApplyRequest:
-        """The request that applies the piece at this place."""
-        return lambda draft: self._apply(draft, place, piece)
-
-    def _apply(self, draft: Draft, place: int, piece: Frame) -> FrameOutcome:
-        if not self._stands(draft, place):
-            if self._failed is not None:
-                raise another(self._failed)
-            raise StorageUnavailable("an earlier part of the frame was not written; it is sent again")
-        if self._refused is not None:
-            return self._refused
-        try:
-            outcome = apply_frame(draft, piece, self._admission)
-        except FairleadError as error:
-            self._failed = another(error)
-            raise
-        if outcome.refused_position is not None:
-            self._refused = outcome
-        self._done, self._draft = place + 1, draft
-        return outcome
-
-    def _stands(self, draft: Draft, place: int) -> bool:
-        """A commit that failed gives its number to the next one; one without rows is none and cannot fail."""
-        if self._failed is not None or self._done != place:
-            return False
-        before = self._draft
-        return before is None or before is draft or before.commit < draft.commit or not before.rows
-
-
-def in_pieces(frame: Frame, rows_max: int, admission: Admission = ANYBODY) -> list[ApplyRequest]:
-    """Requests that apply a frame, each of at most this many rows."""
-    found = pieces(frame, rows_max)
-    chain = _Chain(admission)
-    return [chain.request(place, piece) for place, piece in enumerate(found)]
-
-
-def pieces(frame: Frame, rows_max: int) -> list[Frame]:
-    """A frame as several of at most this many rows; only the last one moves the position, or ends the repair."""
-    if len(frame.rows) <= rows_max:
-        return [frame]
-    repair = None if frame.repair is None else replace(frame.repair, last=False)
-    starts = range(0, len(frame.rows), rows_max)
-    chunks = [frame.rows[start : start + rows_max] for start in starts]
-    first = [replace(frame, to_commit=frame.from_commit, rows=chunk, repair=repair) for chunk in chunks[:-1]]
-    return [*first, replace(frame, rows=chunks[-1])]
-
-
-def split(frame: Frame, shards: int, place_of: Callable[[bytes, str], int]) -> list[tuple[int, Frame]]:
-    """The part of a frame for each shard of the replica; every shard gets one, for its position. A repair, which moves
-    no position, goes only where its topic lives. `place_of`: the shard of an incarnation and name."""
-    if shards == 1:
-        return [(0, frame)]
-    home = {number: place_of(topic.incarnation, topic.name) for number, topic in frame.topics.items()}
-    if frame.repair is not None:
-        return [(home.get(frame.repair.number, 0), frame)]
-    return [
-        (shard, replace(frame, rows=[row for row in frame.rows if home.get(row.topic, 0) == shard]))
-        for shard in range(shards)
-    ]
