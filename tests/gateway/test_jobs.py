@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
 from fairlead.cluster.jobs import BATCH, BatchOutcome, JobRecord, Refusal
 from fairlead.gateway.jobs import JobRunner
-from fairlead.model.errors import NotAllowed, Unreachable
+from fairlead.model.errors import NotAllowed, StorageFull, Unreachable
 from tests.gateway.rig import FAST, SHIPS, Site
 from tests.support.waiting import until
 
@@ -120,6 +121,30 @@ async def test_a_job_that_cannot_go_on_has_failed_and_says_why(sf: Site, error: 
     failed, done = (sf.cluster.jobs.get(job.id) for job in jobs)
     assert (failed.state, done.state) == ("failed", "done")
     assert said in failed.error
+
+
+async def test_a_job_whose_failure_cannot_be_recorded_says_so_until_it_can(
+    sf: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would be shown as running, with nobody at work, until the server is started again."""
+    hand = Hand()
+    hand.fails = lambda: NotAllowed("a partner")
+    runner = runner_of(sf, hand)
+    end, away = sf.cluster.jobs.end, [StorageFull("disk", 0, 1)]
+
+    async def later(*said: Any) -> JobRecord:
+        if away:
+            raise away[0]
+        return await end(*said)
+
+    monkeypatch.setattr(sf.cluster.jobs, "end", later)
+    job = job_of(sf)
+    await runner.add(job, NAMES)
+    await until(lambda: "failed (a partner), which cannot be recorded: disk" in runner.row(job)["waitsfor"])
+    away.clear()
+    await until(lambda: not sf.cluster.jobs.get(job.id).running)
+    failed = sf.cluster.jobs.get(job.id)
+    assert (failed.state, failed.error) == ("failed", "a partner")
 
 
 async def test_a_cancelled_job_ends_after_its_batch_also_while_it_waits(sf: Site) -> None:

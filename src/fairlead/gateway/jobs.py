@@ -134,10 +134,15 @@ class JobRunner:
 
     async def _failed(self, job: JobRecord, error: FairleadError) -> None:
         log.warning("job has failed", job=job.id.hex(), kind=job.kind, path=job.path, error=str(error))
-        try:
-            await self._cluster.jobs.end(job.id, FAILED, str(error))
-        except FairleadError as failure:
-            log.warning("the end of a job was not recorded", job=job.id.hex(), error=str(failure))
+        backoff = Backoff(self._timing, self._cluster.randomness)
+        while self._cluster.jobs.get(job.id).running:
+            try:
+                await self._cluster.jobs.end(job.id, FAILED, str(error))
+            except Closed:
+                return
+            except FairleadError as failure:
+                self._waits[job.id] = f"it has failed ({error}), which cannot be recorded: {failure}"
+                await self._rest(job.id, backoff.next_s())
 
     async def _rest(self, id: bytes, seconds: float) -> None:
         # Not `wait_for`: before Python 3.12 it forgets that it was cancelled if what it waits for has just come.
