@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.support.spoiled import NO_OBJECTS, of_bad_hex, of_other_kinds, said_twice, with_more, without_each
@@ -64,6 +66,7 @@ from fairlead.wire.neighbours import (
     LinkAnswer,
     LinkRequest,
     ServerStart,
+    SideCopyEnd,
     SlicesPosition,
     TransferAnswer,
     TransferRequest,
@@ -253,6 +256,7 @@ MESSAGES: list[tuple[Kinds, object, str]] = [
     ),
 ]
 
+ANSWER = LinkAnswer("newyork", "/ships", REPLICA, (), (), 0, 0, (), 0)
 BODIES: list[tuple[object, str]] = [
     (
         LinkRequest(LINK, HERE, "/ships", once=True),
@@ -337,6 +341,23 @@ def test_a_message_is_this_text(kinds: Kinds, message: object, text: str) -> Non
     assert to_json(message) == text
     assert from_json(text, kinds) == message
     assert from_json(text.encode(), kinds) == message
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (replace(ANSWER, positions=(SlicesPosition(-9, 1, 2, EPOCH, RUN),)), "positions.0.shard"),
+        (replace(ANSWER, positions=(SlicesPosition(0, 1, -1, EPOCH, RUN),)), "positions.0.commit"),
+        (replace(ANSWER, behind=(BehindPartition("t", TOPIC, -1, 7, "gap"),)), "behind.0.partition"),
+        (replace(ANSWER, behind=(BehindPartition("t", TOPIC, 0, -7, "gap"),)), "behind.0.end"),
+        (SideCopyEnd(LinkRequest(LINK, HERE, "/ships"), LINK, LINK, (), ()), "until"),
+        (SideCopyEnd(LinkRequest(LINK, HERE, "/ships"), LINK, LINK, (-1,), (EPOCH,)), "until.0"),
+    ],
+)
+def test_a_number_that_cannot_be_is_refused_by_name(body: Any, field: str) -> None:
+    """A stranger says it; the one who hears it counts on it."""
+    with pytest.raises(InvalidValue, match=rf"{type(body).__name__}\.{field}: "):
+        body_from_json(to_json(body).encode(), type(body))
 
 
 @pytest.mark.parametrize(("body", "text"), BODIES, ids=lambda value: type(value).__name__)

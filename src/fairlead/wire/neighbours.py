@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
-from annotated_types import MaxLen
+from annotated_types import MaxLen, MinLen
 
 from fairlead.model.strict_json import AS_ARRAY, Id
 from fairlead.streamlog.frames.frame import FEATURES
 from fairlead.streamlog.payloads import History, TopicPayload
-from fairlead.streamlog.ranges import Epoch, Offset, Partition, Partitions, ShardNumber, SliceMask
+from fairlead.streamlog.ranges import Commit, Epoch, Offset, Partition, Partitions, ShardNumber, SliceMask
 from fairlead.streamlog.values import GrantRun
 from fairlead.wire.link_protocol import PROTOCOL, StreamPlace
 
@@ -67,7 +67,7 @@ class SideCopyEnd:
     """The link whose topics it has brought."""
     into: bytes
     """Its next id."""
-    until: tuple[int, ...]
+    until: Annotated[tuple[Commit, ...], MinLen(1)]
     """By shard of the source, the commit below which all is here of both."""
     epoch_ids: tuple[Id, ...]
     """Of the writer epochs in which the last of those commits lie."""
@@ -80,9 +80,9 @@ class SideCopyEnd:
 class SlicesPosition:
     """A recorded position of a mask of slices, with what the source checks it by."""
 
-    shard: int
+    shard: ShardNumber
     slices: SliceMask
-    commit: int
+    commit: Commit
     epoch_id: bytes
     run: Annotated[GrantRun, AS_ARRAY]
 
@@ -93,8 +93,8 @@ class BehindPartition:
 
     topic: str
     incarnation: bytes
-    partition: int
-    end: int
+    partition: Partition
+    end: Offset
     reason: str
 
 

@@ -73,6 +73,7 @@ class Source:
     links: LinkCommands
     copies: CopyCommands
     destination: Destination
+    manager: LinkManager
 
     def error(self) -> str:
         """What the list shows of the only link."""
@@ -98,7 +99,7 @@ async def source(destination: Destination) -> AsyncIterator[Source]:
             manager = LinkManager(cluster, http, clock, randomness, timing=STILL)
             manager.start()
             try:
-                yield Source(cluster, manager.commands, manager.copies, destination)
+                yield Source(cluster, manager.commands, manager.copies, destination, manager)
             finally:
                 await manager.close()
                 await cluster.close()

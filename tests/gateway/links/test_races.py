@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import NoReturn, cast
 
@@ -19,6 +20,9 @@ from fairlead.gateway.links.manager import LinkManager
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.errors import AlreadyExists, Damaged, NotAllowed, StorageUnavailable, UnknownStream
 from fairlead.model.names import StreamPath
+from fairlead.streamlog.state.effects import payload_of
+from fairlead.streamlog.writing.draft import DraftRequest
+from fairlead.wire.control import ReaderHello
 
 
 async def test_a_resume_is_heard_though_the_contact_in_flight_stops_the_link() -> None:
@@ -35,6 +39,37 @@ async def test_a_resume_is_heard_though_the_contact_in_flight_stops_the_link() -
         destination.open.set()
         await until(lambda: destination.contacts == 3)
         await until(lambda: not sf.error())
+
+
+@pytest.mark.parametrize("pause", [True, False])
+async def test_a_link_that_is_paused_while_its_answer_is_heard_is_given_to_nobody(
+    monkeypatch: pytest.MonkeyPatch, *, pause: bool
+) -> None:
+    """What the destination says of owners is written down first, which takes a commit."""
+    destination = Destination()
+    async with source(destination) as sf:
+        stream = sf.cluster.stream(SHIPS)
+        await stream.create_topic("a", 1)
+        _, topic = stream.topic("a")
+        destination.answers = [replace(ANSWER, superseded=(replace(payload_of(topic), ext={}),))]
+        submit, asked, go_on = stream.shards[0].submit, asyncio.Event(), asyncio.Event()
+
+        async def later(request: DraftRequest[None], size_bytes: int = 0) -> None:
+            asked.set()
+            await go_on.wait()
+            await submit(request, size_bytes)
+
+        monkeypatch.setattr(stream.shards[0], "submit", later)
+        sf.manager.tasks.reader_joined(sf.manager.tasks.new_reader(ReaderHello("w", 1)))
+        link = await sf.links.add_replica(SHIPS, REPLICA, urls=URLS)
+        await until(asked.is_set)
+        if pause:
+            await sf.links.pause(SHIPS, REPLICA)
+        go_on.set()
+        running = sf.manager.running.get(link.id)
+        assert running is not None
+        await until(lambda: running.heard)
+        assert bool(sf.manager.table.of(link.id)) is not pause
 
 
 async def test_a_failed_copy_ends_also_when_its_end_cannot_be_written_at_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,8 +78,6 @@ class TaskReports:
 
         self.others: Others | None = None
         """Who hears of what is no link's."""
-        self._sink_of: dict[tuple[bytes, int, GrantRun], Outbox] = {}
-        """Who has spoken of a run; nobody else may, as long as it is connected."""
 
     # ------------------------------------------------------------ readers
 
@@ -155,8 +153,7 @@ class TaskReports:
 
     def sink_left(self, sink: Outbox) -> None:
         """A sink has gone."""
-        self._table.sinks.discard(sink)
-        self._sink_of = {key: owner for key, owner in self._sink_of.items() if owner is not sink}
+        self._table.sink_left(sink)
 
     def progress(self, sink: Outbox, message: Progress) -> None:
         """A sink says what its destination has recorded.
@@ -165,7 +162,7 @@ class TaskReports:
             InvalidValue: the run is another sink's, or was never given.
         """
         key = message.link, message.shard, message.run
-        if not self._granting.runs.given(*key) or self._sink_of.setdefault(key, sink) is not sink:
+        if not self._granting.runs.given(*key) or not self._table.is_sink_of(sink, *key):
             raise InvalidValue("progress of a run that is not this sink's")
         self._table.answered(*key, message.frames, message.size_bytes)
         link = self._links.known_as(message.link)

@@ -6,6 +6,7 @@ from typing import cast
 
 from fairlead.gateway.links.grants.connected_reader import ConnectedReader
 from fairlead.gateway.links.grants.grant_table import SPLIT_BYTES, GrantTable, Held, Runs, groups
+from fairlead.gateway.links.grants.outbox import Outbox
 from fairlead.streamlog.values import GrantRun
 
 KEY = (b"s" * 16, 0)
@@ -106,6 +107,22 @@ def test_withdrawing_tells_the_readers_and_answers_the_largest_run() -> None:
     assert table.withdraw(table.of(b"l"), "paused") == {(b"l", 0): GrantRun(1, 2)}
     assert reader.withdrawn == [(1, "paused"), (2, "paused")]
     assert table.withdraw(table.of(b"l"), "paused") == {}
+
+
+def test_who_has_spoken_of_a_run_is_remembered_as_long_as_it_stands() -> None:
+    """Runs are given for as long as a sink lives: of those that are over nothing is kept."""
+    one, other = Outbox(), Outbox()
+    table = table_of(reader := FakeReader())
+    runs = [GrantRun(1, number) for number in range(1, 4)]
+    for run in runs:
+        table.add(held(run.counter, reader))
+        assert table.is_sink_of(one, b"l", 0, run)
+        assert not table.is_sink_of(other, b"l", 0, run)
+    table.drop(1)
+    assert table.is_sink_of(other, b"l", 0, runs[0])
+    assert table.is_sink_of(one, b"l", 0, runs[0]), "nobody's any more"
+    table.sink_left(one)
+    assert table.is_sink_of(other, b"l", 0, runs[1])
 
 
 def test_runs_grow_across_restarts() -> None:

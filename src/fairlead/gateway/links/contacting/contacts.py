@@ -78,13 +78,14 @@ class Contacts:
         known = link.positions.recorded()
         answer = await link.gateways.ask(urls_of(self._cluster, record), link.request(self._cluster))
         await self._bind(link, answer)
-        if link.state.still or link.record.rescan != record.rescan:
-            link.on(Event.LOOK)
+        if _outdated(link, record):
             return
         await self._check_history(link, stream, answer)
         self._check_positions(link, known, answer)
         self._learn(link, stream, answer)
         await self._hear(link, stream, answer)
+        if _outdated(link, record):
+            return
         if link.copy_is_done:
             await self._copies.finish(link)
             return
@@ -184,6 +185,14 @@ class Contacts:
             link.attention.look_in(REPAIR_DELAY_MAX_S)
         if behind and not self._granting.repair(link, stream, behind, alone=alone):
             link.attention.look_in(REPAIR_DELAY_MAX_S)
+
+
+def _outdated(link: RunningLink, asked: LinkRecord) -> bool:
+    """While others had their turn the link was told to stand still, or to begin anew: its answer is of no use."""
+    if not link.state.still and link.record.rescan == asked.rescan:
+        return False
+    link.on(Event.LOOK)
+    return True
 
 
 async def _take(stream: Stream, answer: LinkAnswer) -> None:

@@ -79,6 +79,8 @@ class GrantTable:
         self._load: Counter[int] = Counter()
         """Grants by the id of the reader."""
         self._answered: dict[int, tuple[int, int]] = {}
+        self._sink_of: dict[int, Outbox] = {}
+        """By grant, who has spoken of its run; nobody else may, as long as that one is connected."""
 
     def __len__(self) -> int:
         return len(self._held)
@@ -97,6 +99,7 @@ class GrantTable:
     def drop(self, number: int) -> Held | None:
         """Note that a grant has ended."""
         self._answered.pop(number, None)
+        self._sink_of.pop(number, None)
         held = self._held.pop(number, None)
         if held is not None:
             of_link = self._of_link[held.link]
@@ -115,6 +118,16 @@ class GrantTable:
             total = (before[0] + frames, before[1] + size_bytes)
             self._answered[held.number] = total
             held.reader.credit(held.number, *total)
+
+    def is_sink_of(self, sink: Outbox, known_as: bytes, shard: int, run: GrantRun) -> bool:
+        """Whether this one may speak of a run. Of one that no longer stands anybody may."""
+        number = self._of_run.get((known_as, shard, run))
+        return number is None or self._sink_of.setdefault(number, sink) is sink
+
+    def sink_left(self, sink: Outbox) -> None:
+        """A sink has gone."""
+        self.sinks.discard(sink)
+        self._sink_of = {number: owner for number, owner in self._sink_of.items() if owner is not sink}
 
     def of(self, link: bytes) -> list[Held]:
         """The grants of a link, repairs included."""
