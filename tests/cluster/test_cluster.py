@@ -312,15 +312,48 @@ async def test_copies_take_no_place_of_a_replica(open_cluster: Open) -> None:
 
 
 async def test_a_stream_has_at_most_64_upstreams(open_cluster: Open) -> None:
-    """A copy into it is none of them, also one that an upstream makes."""
+    """A copy into it is none of them."""
     cluster = await open_cluster("sanfrancisco")
     stream = await cluster.create_stream("/ships", StreamSettings())
     for number in range(64):
         await cluster.links.add_upstream(UpstreamRecord(stream.id, StreamPath(f"/ships{number}", "newyork")))
     with pytest.raises(InvalidValue, match=r"64 upstreams, .* remove one, or let /mapr/newyork/more feed one of them"):
         await cluster.links.add_upstream(UpstreamRecord(stream.id, StreamPath("/more", "newyork")))
-    copy = UpstreamRecord(stream.id, StreamPath("/ships0", "newyork"), b"n" * 16, b"l" * 16)
-    assert await cluster.links.add_upstream(copy) == copy
+    copy = UpstreamRecord(stream.id, NEW_YORK, b"n" * 16, b"l" * 16)
+    await cluster.links.allow_copy(CopyPermission(stream.id, NEW_YORK, 0))
+    await cluster.links.begin_copy(copy)
+    assert copy in cluster.links.upstreams(stream.id)
+
+
+@pytest.mark.parametrize("standing", [True, False])
+async def test_whoever_is_accepted_no_more_copies_nothing_either(open_cluster: Open, *, standing: bool) -> None:
+    """Its source need not say that a copy has ended. Copies of others go on."""
+    cluster = await open_cluster("sanfrancisco")
+    stream = await cluster.create_stream("/ships", StreamSettings())
+    other = StreamPath("/ships#" + "6c" * 16, "newyork")
+    copies = [UpstreamRecord(stream.id, path, b"n" * 16, b"l" * 16) for path in (NEW_YORK, other)]
+    for copy in copies:
+        await cluster.links.allow_copy(CopyPermission(stream.id, copy.path, 0))
+        await cluster.links.begin_copy(copy)
+    if standing:
+        await cluster.links.add_upstream(UpstreamRecord(stream.id, NEW_YORK))
+    await cluster.links.remove_upstream(stream.id, NEW_YORK)
+    assert cluster.links.upstreams(stream.id) == copies[1:]
+    with pytest.raises(NotFound):
+        await cluster.links.remove_upstream(stream.id, NEW_YORK)
+
+
+async def test_of_two_streams_of_one_path_that_speak_at_once_one_is_bound(open_cluster: Open) -> None:
+    """Both have found the upstream unbound; the second one's commit looks again."""
+    cluster = await open_cluster("sanfrancisco")
+    stream = await cluster.create_stream("/ships", StreamSettings())
+    found = await cluster.links.add_upstream(UpstreamRecord(stream.id, NEW_YORK))
+    first, second = (cluster.links.bind_upstream(found, id * 16) for id in (b"a", b"b"))
+    bound, refused = await asyncio.gather(first, second, return_exceptions=True)
+    assert cluster.links.upstreams(stream.id) == [bound]
+    assert isinstance(bound, UpstreamRecord)
+    assert bound.source_stream == b"a" * 16
+    assert isinstance(refused, NotAgreed)
 
 
 async def test_the_request_of_a_copy_that_comes_twice_at_once_is_accepted_twice(open_cluster: Open) -> None:
@@ -346,7 +379,7 @@ async def test_a_stream_with_an_upstream_makes_no_topics_by_itself(open_cluster:
     assert not stream.may_autocreate
     again = await open_cluster("sanfrancisco")
     assert not again.stream("/ships").may_autocreate
-    await again.links.remove_upstream(upstream)
+    await again.links.remove_upstream(stream.id, NEW_YORK)
     assert again.stream("/ships").may_autocreate
 
 
@@ -434,7 +467,7 @@ async def test_who_shows_all_streams_reads_no_link_twice(open_cluster: Open, mon
     assert changed in cluster.links.of(stream.id)
     assert reads.count(other.id) == 1
     await cluster.links.remove(link.id)
-    await cluster.links.remove_upstream(upstream)
+    await cluster.links.remove_upstream(stream.id, NEW_YORK)
     assert (cluster.links.all(), cluster.links.upstreams(stream.id)) == ([other], [])
     assert len(reads) <= 4
 

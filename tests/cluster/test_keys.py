@@ -50,8 +50,9 @@ async def everything_written(cluster: Cluster, *, keep: bool = False) -> dict[st
         LinkRecord(LINK, stream.id, "/ships", StreamPath("/ships", "newyork"), ("http://a",), False, 0)
     )
     await cluster.links.add_upstream(UpstreamRecord(stream.id, StreamPath("/ships", "london")))
-    await cluster.links.add_upstream(UpstreamRecord(stream.id, StreamPath("/ships", "london"), None, LINK))
-    await cluster.links.allow_copy(CopyPermission(stream.id, StreamPath("/ships", "london"), 0))
+    for _ in range(2):
+        await cluster.links.allow_copy(CopyPermission(stream.id, StreamPath("/ships", "london"), 0))
+        await cluster.links.begin_copy(UpstreamRecord(stream.id, StreamPath("/ships", "london"), None, LINK))
     await cluster.kafka.add(
         KafkaUpstream(stream.id, "port", LINK, "/etc/port.config", "k", "ship-.*", "ship-0", paused=True)
     )

@@ -80,14 +80,14 @@ UPSTREAMS = [
         UpstreamRecord(ID, StreamPath("/b", "a")),
         (
             '{"v": 1, "path": "/mapr/a/b", "source_stream": null, "once_link": null, "peer": "own", "origins": [], '
-            '"ownership": null, "source_urls": [], "multimaster": false}'
+            '"ownership": null, "source_urls": [], "multimaster": false, "links": []}'
         ),
     ),
     (
-        UpstreamRecord(ID, StreamPath("/b", "a"), SOURCE, REPLICA, "partner", (ID,), False),
+        UpstreamRecord(ID, StreamPath("/b", "a"), SOURCE, REPLICA, "partner", (ID,), False, links=(ID,)),
         '{"v": 1, "path": "/mapr/a/b", "source_stream": "' + "73" * 16 + '", "once_link": "' + "64" * 16 + '", '
         '"peer": "partner", "origins": ["' + "ab" * 16 + '"], "ownership": false, '
-        '"source_urls": [], "multimaster": false}',
+        '"source_urls": [], "multimaster": false, "links": ["' + "ab" * 16 + '"]}',
     ),
 ]
 CLUSTER = '{"version":3,"name":"sanfrancisco","id":"' + "ab" * 16 + '","checksum":"32f972cf"}'

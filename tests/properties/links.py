@@ -159,7 +159,7 @@ class Links:
         destination, line, old = self._sites[link.target], self._lines[link], self.wire_id(link)
         self.lose_connection(link)
         for _ in range(20):
-            if isinstance(self._world.run(destination, lambda d: forget_link(d, old) or True), bool):  # type: ignore[func-returns-value]
+            if isinstance(self._world.run(destination, lambda d: forget_link(d, old)), bool):
                 break
         self._give_up(link)
         line.life += 1

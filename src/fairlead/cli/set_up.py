@@ -182,7 +182,7 @@ def _name_upstream(steps: Steps, pair: Pair) -> None:
 def upstream_of(pair: Pair) -> Mapping[str, Any]:
     """The source as the replica names it; empty if it does not."""
     rows = call(_LIST_UPSTREAMS, {"path": str(pair.replica)}).data
-    return next((row for row in rows if row["upstream"] == str(pair.source)), {})
+    return next((row for row in rows if row["upstream"] == str(pair.source) and not row.get("copy")), {})
 
 
 def _source_s_part(pair: Pair) -> Callable[[], None]:

@@ -491,14 +491,14 @@ _UPSTREAM_COMMANDS = (
     Command(
         _UPSTREAM_NOUN,
         "list",
-        "List the sources that a replica accepts.",
+        "List the sources that a replica accepts, and copies into it that are under way.",
         (_OF_REPLICA,),
-        columns=("upstream", "peer", "origins", "ownership", "multimaster"),
+        columns=("upstream", "peer", "origins", "ownership", "multimaster", "copy"),
     ),
     Command(
         _UPSTREAM_NOUN,
         "remove",
-        "Let a replica accept a source no more.",
+        "Let a replica accept a source no more, nor its copies.",
         (_OF_REPLICA, _ANY_UPSTREAM),
         changes=True,
         asks="Remove the upstream {upstream} of {path}?",

@@ -27,7 +27,7 @@ from fairlead.cluster.values import (
     upstream_json,
 )
 from fairlead.model.errors import AlreadyExists, InvalidValue, NotAgreed, NotFound
-from fairlead.model.limits import REPLICAS_PER_STREAM_MAX, UPSTREAMS_PER_STREAM_MAX
+from fairlead.model.limits import LINKS_PER_PARTNER_MAX, REPLICAS_PER_STREAM_MAX, UPSTREAMS_PER_STREAM_MAX
 from fairlead.model.names import StreamPath
 from fairlead.streamlog.writing.draft import Draft, DraftRequest
 from fairlead.streamlog.writing.entries import delete_entry
@@ -202,9 +202,9 @@ class Links:
         """
         async with self._adding:
             others = self.standing_upstreams(upstream.stream)
-            if upstream.once_link is None and any(other.path == upstream.path for other in others):
+            if any(other.path == upstream.path for other in others):
                 raise AlreadyExists(f"{upstream.path} is an upstream already")
-            if upstream.once_link is None and len(others) >= UPSTREAMS_PER_STREAM_MAX:
+            if len(others) >= UPSTREAMS_PER_STREAM_MAX:
                 raise InvalidValue(
                     f"the stream has {len(others)} upstreams, and no more are allowed; remove one, or let "
                     f"{upstream.path} feed one of them"
@@ -220,13 +220,33 @@ class Links:
 
         Raises:
             NotFound: it is accepted no more.
+            NotAgreed: another stream of that path was first.
         """
 
         def bound(entry: Any) -> UpstreamRecord:
             known = upstream_from_json(upstream.stream, entry)
+            if known.source_stream not in {None, source_stream}:
+                raise NotAgreed(f"another stream of the path {known.path} was accepted just now")
             return replace(known, source_stream=source_stream, source_urls=source_urls)
 
         return await self._edit(_upstream_key(upstream), bound, upstream_json, _no_upstream(upstream.path))
+
+    async def bind_link(self, upstream: UpstreamRecord, link: bytes) -> list[bytes]:
+        """Record that a partner has this link; answers which ones, the oldest, are its no more.
+
+        Raises:
+            NotFound: it is accepted no more.
+        """
+        gone: list[bytes] = []
+
+        def bound(entry: Any) -> UpstreamRecord:
+            known = upstream_from_json(upstream.stream, entry)
+            links = [each for each in known.links if each != link]
+            gone[:] = links[: max(len(links) + 1 - LINKS_PER_PARTNER_MAX, 0)]
+            return replace(known, links=(*links[len(gone) :], link))
+
+        await self._edit(_upstream_key(upstream), bound, upstream_json, _no_upstream(upstream.path))
+        return gone
 
     async def edit_upstream(self, stream: bytes, path: StreamPath, **changes: Any) -> UpstreamRecord:
         """Change `peer`, `origins`, `ownership` and `multimaster` of a standing upstream.
@@ -241,19 +261,24 @@ class Links:
 
         return await self._edit(upstream_key(stream, path, None), changed, upstream_json, _no_upstream(path))
 
-    async def remove_upstream(self, upstream: UpstreamRecord) -> None:
-        """Accept a source no more.
+    async def remove_upstream(self, stream: bytes, path: StreamPath) -> None:
+        """Accept a source no more, nor its copies that are under way.
 
         Raises:
             NotFound: it was not accepted.
         """
 
         def request(draft: Draft) -> None:
-            if draft.state.entry(_upstream_key(upstream)) is None:
-                raise NotFound(_no_upstream(upstream.path))
-            delete_entry(draft, _upstream_key(upstream))
+            of_path = [each for each in self.upstreams(stream) if each.path == path]
+            gone = [delete_entry(draft, _upstream_key(each)) for each in of_path]
+            if not any(gone):
+                raise NotFound(_no_upstream(path))
 
         await self._submit(request)
+
+    async def end_copy(self, stream: bytes, path: StreamPath, link: bytes) -> None:
+        """Accept that copy no more; nothing if it is not there."""
+        await self._submit(lambda draft: delete_entry(draft, upstream_key(stream, path, link)))
 
     def copy_permissions(self, stream: bytes) -> list[CopyPermission]:
         """Which sources may copy into a stream once, by path."""

@@ -253,6 +253,8 @@ class UpstreamRecord:
     """HTTP addresses of the source's cluster, as its last contact named them; of one of our own only."""
     multimaster: bool = False
     """The two feed each other, and each makes and writes topics of its own."""
+    links: tuple[Id, ...] = ()
+    """Ids of the links by which a partner has asked where they stand, the newest last."""
 
     def __post_init__(self) -> None:
         _one_of("peer", self.peer, PEERS)
@@ -265,6 +267,10 @@ class UpstreamRecord:
     def moves_owners(self) -> bool:
         """Whether it may give our topics, and others' that are none of its origins, another owner."""
         return _moves_owners(self.peer, self.ownership)
+
+    def knows(self, link: bytes) -> bool:
+        """Whether it may bring frames of this link. What a partner leaves here is bounded for each of its links."""
+        return self.peer != "partner" or self.once_link == link or link in self.links
 
 
 @dataclass(frozen=True, slots=True)

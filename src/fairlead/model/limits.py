@@ -11,6 +11,9 @@ LEVEL_MAX, and makes new ones at LEVEL_MAX."""
 
 REPLICAS_PER_STREAM_MAX = 64
 UPSTREAMS_PER_STREAM_MAX = 64
+LINKS_PER_PARTNER_MAX = 8
+"""Ids under which a partner brings frames to one replica. It needs one, and while topics come in three; a rescan takes
+another, and what is left of the one before is forgotten with time."""
 PARTITIONS_PER_TOPIC_MAX = 4096
 SHARDS_PER_STREAM_MAX = 256
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,14 +14,21 @@ import pytest
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import StreamSettings, UpstreamRecord
-from fairlead.gateway.apply.agreement import answer_contact, recorded_positions
+from fairlead.gateway.apply.agreement import admit, answer_contact, recorded_positions, stand, upstream_of
+from fairlead.gateway.apply.routes import begin_copy, end_copy, end_side_copy
 from fairlead.model.clock import SystemClock, SystemRandomness
+from fairlead.model.errors import NotAgreed, NotAllowed
+from fairlead.model.limits import LINKS_PER_PARTNER_MAX
 from fairlead.model.names import StreamPath
 from fairlead.model.settings import Settings
 from fairlead.storage.memory import MemoryStorage
+from fairlead.streamlog.payloads import BehindPayload, PositionPayload
+from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import GrantRun, LinkPosition
+from fairlead.streamlog.writing.draft import Draft
+from fairlead.wire.apply import ApplyHello
 from fairlead.wire.link_protocol import StreamPlace
-from fairlead.wire.neighbours import LinkRequest, SlicesPosition, said_to_be_heard
+from fairlead.wire.neighbours import LinkRequest, SideCopyEnd, SlicesPosition, said_to_be_heard
 
 LINK = b"l" * 16
 TOPIC = b"t" * 16
@@ -49,9 +59,9 @@ def test_what_one_shard_has_not_recorded_is_no_position() -> None:
     assert [(each.shard, each.slices) for each in found] == [(0, 16)]
 
 
-async def test_the_addresses_of_a_source_of_ones_own_are_kept() -> None:
-    """Its contact names them, and they may change. What a partner names is not: it could be any address, for us to
-    call."""
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    """One without streams, in memory."""
     with ThreadPoolExecutor(2) as executor:
         cluster = await Cluster.open(
             MemoryStorage(),
@@ -61,22 +71,112 @@ async def test_the_addresses_of_a_source_of_ones_own_are_kept() -> None:
             randomness=SystemRandomness(),
             executor=executor,
         )
-        stream = await cluster.create_stream("/ships", StreamSettings())
-        for source, peer in (("sf", "own"), ("rome", "partner")):
-            await cluster.links.add_upstream(UpstreamRecord(stream.id, StreamPath("/ships", source), peer=peer))
-        for urls in (("http://sf:1",), ("http://sf:2", "http://user:secret@sf:3", "http://sf:4/")):
-            for source in ("sf", "rome"):
-                place = StreamPlace(source, "/ships", source.encode().ljust(16), urls)
-                await answer_contact(cluster, LinkRequest(LINK, place, "/ships"))
-        kept = {upstream.path.cluster: upstream.source_urls for upstream in cluster.links.upstreams(stream.id)}
-        assert kept == {"sf": ("http://sf:2", "http://sf:4"), "rome": ()}
-        end = cluster.meta.announced.end
-        await answer_contact(
-            cluster, LinkRequest(LINK, StreamPlace("rome", "/ships", b"rome".ljust(16), urls), "/ships")
-        )
-        await answer_contact(cluster, LinkRequest(LINK, StreamPlace("sf", "/ships", b"sf".ljust(16), urls), "/ships"))
-        assert cluster.meta.announced.end == end, "what is known is not written again"
+        yield cluster
         await cluster.close()
+
+
+def request_of(source: str, urls: tuple[str, ...] = ()) -> LinkRequest:
+    """What a source cluster's stream says of its only link."""
+    id = source.encode().ljust(16)
+    return LinkRequest(id, StreamPlace(source, "/ships", id, urls), "/ships")
+
+
+async def test_the_addresses_of_a_source_of_ones_own_are_kept(cluster: Cluster) -> None:
+    """Its contact names them, and they may change. What a partner names is not: it could be any address, for us to
+    call."""
+    stream = await cluster.create_stream("/ships", StreamSettings())
+    for source, peer in (("sf", "own"), ("rome", "partner")):
+        await cluster.links.add_upstream(UpstreamRecord(stream.id, StreamPath("/ships", source), peer=peer))
+    for urls in (("http://sf:1",), ("http://sf:2", "http://user:secret@sf:3", "http://sf:4/")):
+        requests = [request_of(source, urls) for source in ("sf", "rome")]
+        for request in requests:
+            await answer_contact(cluster, request)
+    kept = {upstream.path.cluster: upstream.source_urls for upstream in cluster.links.upstreams(stream.id)}
+    assert kept == {"sf": ("http://sf:2", "http://sf:4"), "rome": ()}
+    end = cluster.meta.announced.end
+    for request in requests:
+        await answer_contact(cluster, request)
+    assert cluster.meta.announced.end == end, "what is known is not written again"
+
+
+async def test_an_upstream_copies_without_a_word_in_the_log(cluster: Cluster) -> None:
+    """It may write under every link of its own anyway. So nothing of a copy outlives the agreement, whether its end
+    comes or not, and no number of copies fills the log."""
+    stream = await cluster.create_stream("/ships", StreamSettings())
+    upstream = await cluster.links.add_upstream(UpstreamRecord(stream.id, StreamPath("/ships", "sf")))
+    await answer_contact(cluster, request_of("sf"))
+    end = cluster.meta.announced.end
+    for number in range(3):
+        await begin_copy(cluster, replace(request_of("sf"), link=bytes([number]) * 16))
+    assert cluster.meta.announced.end == end
+    await cluster.links.remove_upstream(stream.id, upstream.path)
+    with pytest.raises(NotAgreed):
+        upstream_of(cluster, stream, request_of("sf").source, bytes(16))
+
+
+def _stands(draft: Draft, link: bytes) -> None:
+    draft.add_control(Kind.POSITION, PositionPayload(link, 0, 1, 5, EPOCH, 1, 1))
+
+
+@pytest.mark.parametrize(("peer", "is_forgotten"), [("partner", True), ("own", False)])
+async def test_a_partner_has_few_links_at_a_time(cluster: Cluster, peer: str, *, is_forgotten: bool) -> None:
+    """What it may note is counted for each. A new id takes the place of the oldest, which may come again, and then has
+    nothing here."""
+    stream = await cluster.create_stream("/ships", StreamSettings())
+    await cluster.links.add_upstream(UpstreamRecord(stream.id, StreamPath("/ships", "rome"), peer=peer))
+    links = [bytes([number]) * 16 for number in range(LINKS_PER_PARTNER_MAX + 1)]
+    hellos = [ApplyHello(1, link, GrantRun(1, 1), request_of("rome").source, stream.id, 0) for link in links]
+    if is_forgotten:
+        with pytest.raises(NotAgreed, match="ask first where it stands"):
+            admit(cluster, hellos[0])
+    for link in links:
+        await answer_contact(cluster, replace(request_of("rome"), link=link))
+        await stream.shards[0].submit(partial(_stands, link=link))
+    for hello in hellos[1:]:
+        admit(cluster, hello)
+    assert bool(list(recorded_positions(stream, links[0]))) is not is_forgotten
+    assert all(list(recorded_positions(stream, link)) for link in links[1:])
+    if is_forgotten:
+        with pytest.raises(NotAgreed):
+            admit(cluster, hellos[0])
+        await answer_contact(cluster, replace(request_of("rome"), link=links[0]))
+        admit(cluster, hellos[0])
+
+
+async def test_of_more_behind_than_an_answer_lists_each_is_named_some_time(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The source may have stopped to send the topics of the first ones, which stay noted. Conflicts come last."""
+    monkeypatch.setattr("fairlead.gateway.apply.agreement.LISTED_MAX", 2)
+    stream = await cluster.create_stream("/ships", StreamSettings())
+
+    def noted(draft: Draft) -> None:
+        for partition in range(5):
+            reason = "conflict: x" if partition == 0 else "gap"
+            draft.add_control(Kind.BEHIND, BehindPayload(LINK, "a", TOPIC, partition, 0, reason, 0))
+
+    await stream.shards[0].submit(noted)
+    answers = [stand(cluster, stream, LINK) for _ in range(300)]
+    assert all(len(answer.behind) == 2 for answer in answers)
+    assert {each.partition for answer in answers for each in answer.behind} == {1, 2, 3, 4}
+
+
+async def test_nobody_ends_or_brings_another_sources_link(cluster: Cluster) -> None:
+    """Its id is all that a frame says of itself. What was said of one that has ended may come again."""
+    stream = await cluster.create_stream("/ships", StreamSettings())
+    for source in ("sf", "rome"):
+        await cluster.links.add_upstream(UpstreamRecord(stream.id, StreamPath("/ships", source)))
+        await answer_contact(cluster, request_of(source))
+    stolen = replace(request_of("rome"), link=request_of("sf").link, once=True)
+    calls = [answer_contact, begin_copy, end_copy]
+    for call in calls:
+        with pytest.raises(NotAllowed, match="another source's"):
+            await call(cluster, stolen)
+    side = SideCopyEnd(request_of("rome"), stolen.link, b"n" * 16, (0,), (EPOCH,), over=True)
+    with pytest.raises(NotAllowed, match="another source's"):
+        await end_side_copy(cluster, side)
+    await cluster.links.remove_upstream(stream.id, StreamPath("/ships", "rome"))
+    await end_copy(cluster, request_of("rome"))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,9 @@ from tests.gateway.desk import WRITTEN_MS, Desk, desks
 
 from fairlead.client.catalog import BY_PATH
 from fairlead.cluster.stream import CommittedOffset
+from fairlead.cluster.values import UpstreamRecord
 from fairlead.model import errors
+from fairlead.model.names import StreamPath
 from fairlead.streamlog.cursors import Cursor
 from fairlead.streamlog.requests.cursors import put_published
 from fairlead.streamlog.requests.topics import put_topic
@@ -237,6 +239,19 @@ async def test_upstreams_are_added_listed_and_removed(desk: Desk) -> None:
     assert [row["upstream"] for row in rows] == ["/mapr/newyork/x", "/mapr/sanfrancisco/y"]
     await desk.post("stream/upstream/remove", path="/s", upstream="/mapr/newyork/x")
     assert len(await desk.get("stream/upstream/list", path="/s")) == 1
+
+
+async def test_a_copy_under_way_is_listed_and_ends_with_its_source(desk: Desk) -> None:
+    """Its source may be lost, and never say that it has ended."""
+    await desk.post("stream/create", path="/s")
+    source = StreamPath("/x", "newyork")
+    await desk.post("copystream/allow", **{"path": "/s", "from": str(source)})
+    copy = UpstreamRecord(desk.cluster.stream("/s").id, source, b"n" * 16, b"l" * 16)
+    await desk.cluster.links.begin_copy(copy)
+    (row,) = await desk.get("stream/upstream/list", path="/s")
+    assert (row["upstream"], row["copy"]) == (str(source), True)
+    await desk.post("stream/upstream/remove", path="/s", upstream=str(source))
+    assert await desk.get("stream/upstream/list", path="/s") == []
 
 
 async def test_a_replica_is_added_paused_and_listed(desk: Desk) -> None:

@@ -35,7 +35,7 @@ from fairlead.streamlog.applying.frame import forget_link
 from fairlead.streamlog.frames.frame import FrameTopic
 from fairlead.streamlog.fsck import check_all
 from fairlead.streamlog.numbers import mask_of, slices_of_mask
-from fairlead.streamlog.payloads import BEGINS_HERE, FROM_NOW, History, StartPayload
+from fairlead.streamlog.payloads import BEGINS_HERE, FROM_NOW, BehindPayload, History, StartPayload
 from fairlead.streamlog.requests.produce import produce
 from fairlead.streamlog.requests.topics import (
     create_topic,
@@ -876,6 +876,20 @@ def test_a_link_that_is_forgotten_starts_again_and_finds_everything_here() -> No
     committed(b, lambda d: forget_link(d, LINK))
     assert b.announced.state.positions(LINK) == {}
     assert applied(b, frame(a, B, slice_of("ships"), 0, run=GrantRun(0, 0)))[0].duplicates == 1
+
+
+def test_many_notes_are_forgotten_in_several_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others have their turn in between."""
+    monkeypatch.setattr("fairlead.streamlog.applying.frame.NOTES_AT_ONCE", 2)
+    b = fresh(B)
+
+    def noted(draft: Draft) -> None:
+        for partition in range(3):
+            draft.add_control(Kind.BEHIND, BehindPayload(LINK, "ships", b"i" * 16, partition, 0, "gap", 0))
+
+    committed(b, noted)
+    assert [committed(b, lambda d: forget_link(d, LINK))[0].result() for _ in range(3)] == [True, False, False]
+    assert list(b.announced.state.behind(LINK)) == []
 
 
 def test_time_to_live_here_counts_from_the_append_here() -> None:

@@ -6,9 +6,10 @@ source stream's id at first contact; from then on another stream at the same pat
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
+from functools import partial
+from itertools import chain, islice, product
 from math import ceil
 
 from fairlead.cluster.cluster import Cluster
@@ -18,6 +19,7 @@ from fairlead.model.errors import NotAgreed, NotAllowed, UnknownStream
 from fairlead.model.names import StreamPath
 from fairlead.model.settings import Settings
 from fairlead.streamlog.applying.admission import Admission
+from fairlead.streamlog.applying.frame import forget_link
 from fairlead.streamlog.numbers import masks_alike
 from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.state.effects import payload_of
@@ -43,7 +45,7 @@ def admit(cluster: Cluster, hello: ApplyHello) -> tuple[Stream, Admission]:
     kafka = cluster.kafka.by_link(hello.link)
     if kafka is not None and (kafka.stream, kafka.source) == (stream.id, hello.source.stream):
         return stream, Admission(frozenset({kafka.source}))
-    upstream = upstream_of(cluster, stream, hello.source, hello.link)
+    upstream = known_upstream_of(cluster, stream, hello.source, hello.link)
     may = admission(upstream, hello.source.stream, cluster.settings, len(stream.shards))
     return stream, replace(may, aliases=stream.settings.conflicts == ALIAS, prefix=hello.topic_prefix)
 
@@ -70,6 +72,7 @@ async def answer_contact(cluster: Cluster, request: LinkRequest) -> LinkAnswer:
     urls = named(request.source.urls) if upstream.peer == "own" else ()
     if upstream.source_stream is None or upstream.source_urls != urls:
         await cluster.links.bind_upstream(upstream, request.source.stream, urls)
+    await bind_link(cluster, stream, upstream, request.link)
     stream.heard.note(request.source.stream, cluster.clock.wall_ms())
     stream.heard.note_link(request.link, request.source.stream)
     await stream.note_heard(request.source.stream, request.heard)
@@ -77,16 +80,49 @@ async def answer_contact(cluster: Cluster, request: LinkRequest) -> LinkAnswer:
     return replace(stand(cluster, stream, request.link), superseded=tuple(map(_superseded, told)))
 
 
+async def bind_link(cluster: Cluster, stream: Stream, upstream: UpstreamRecord, link: bytes) -> None:
+    """Let a partner's link bring frames. It has a few at a time: for a new one the oldest is forgotten.
+
+    Raises:
+        NotFound: the partner is accepted no more.
+    """
+    if upstream.knows(link):
+        return
+    # The sessions of those that are gone have ended with that commit.
+    await forget(stream, await cluster.links.bind_link(upstream, link))
+
+
+async def forget(stream: Stream, links: Iterable[bytes]) -> None:
+    """Forget where links stand, and what they have noted."""
+    for link, shard in product(links, stream.shards):
+        while await shard.submit(partial(forget_link, link=link)):
+            pass
+
+
+def known_upstream_of(cluster: Cluster, stream: Stream, source: StreamPlace, link: bytes) -> UpstreamRecord:
+    """As `upstream_of`, of a link that has said whose it is.
+
+    Raises:
+        NotAllowed, NotAgreed.
+    """
+    upstream = upstream_of(cluster, stream, source, link)
+    if not upstream.knows(link):
+        raise NotAgreed(f"link {link.hex()} is to ask first where it stands")
+    return upstream
+
+
 def upstream_of(cluster: Cluster, stream: Stream, source: StreamPlace, link: bytes) -> UpstreamRecord:
     """The upstream entry by which this source may write here.
 
     Raises:
-        NotAllowed: the source is the stream itself.
+        NotAllowed: the source is the stream itself, or has the link of another one.
         NotAgreed: there is no entry; the message is the command that makes it.
             It is also raised, with other commands, where the entry is bound to another stream of that path.
     """
     if source.stream == stream.id:
         raise NotAllowed(f"{cluster.global_path(stream.path)} cannot be a replica of itself")
+    if stream.heard.source_of(link) not in {None, source.stream}:
+        raise NotAllowed(f"link {link.hex()} is another source's")
     path = global_path(source)
     found = [u for u in cluster.links.upstreams(stream.id) if u.path == path and u.once_link in {None, link}]
     replica = cluster.global_path(stream.path)
@@ -116,7 +152,7 @@ def stand(cluster: Cluster, stream: Stream, link: bytes) -> LinkAnswer:
         path=stream.path,
         stream=stream.id,
         positions=tuple(recorded_positions(stream, link)),
-        behind=tuple(map(_behind, islice(sorted(behind, key=lambda each: each.conflict), LISTED_MAX))),
+        behind=tuple(map(_behind, islice(_in_turn(cluster, behind), LISTED_MAX))),
         behind_total=len(behind),
         conflicts_total=sum(each.conflict for each in behind),
         gaps=tuple(map(_gap, islice(gaps, LISTED_MAX))),
@@ -124,6 +160,14 @@ def stand(cluster: Cluster, stream: Stream, link: bytes) -> LinkAnswer:
         deleted=tuple(islice(deleted, LISTED_MAX)),
         superseded_records=stream.superseded_of(link),
     )
+
+
+def _in_turn(cluster: Cluster, behind: Sequence[Behind]) -> Iterable[Behind]:
+    """Conflicts last. Of the others more may be noted than are listed, and some for ever, as the source does not send
+    their topics any more: so each answer begins somewhere else."""
+    missing = [each for each in behind if not each.conflict]
+    at = int.from_bytes(cluster.randomness.id16()) % len(missing) if len(missing) > LISTED_MAX else 0
+    return chain(missing[at:], missing[:at], (each for each in behind if each.conflict))
 
 
 def recorded_positions(stream: Stream, link: bytes) -> Iterable[SlicesPosition]:

@@ -12,19 +12,24 @@ An error is the envelope of the admin interface.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from dataclasses import replace
+from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import UpstreamRecord
-from fairlead.gateway.apply.agreement import answer_contact, global_path, upstream_of
+from fairlead.gateway.apply.agreement import (
+    admission,
+    answer_contact,
+    bind_link,
+    forget,
+    global_path,
+    known_upstream_of,
+    upstream_of,
+)
 from fairlead.model.errors import InvalidValue, NotAgreed, NotAllowed, NotFound
-from fairlead.streamlog.applying.frame import forget_link
 from fairlead.streamlog.applying.joining import join_links
-from fairlead.streamlog.writing.draft import Draft
 from fairlead.wire.messages import body_from_json, check_protocol, to_json
 from fairlead.wire.neighbours import LinkAnswer, LinkRequest, ServerStart, SideCopyEnd
 
@@ -72,27 +77,24 @@ async def end_side_copy(cluster: Cluster, said: SideCopyEnd) -> None:
     """Let a link go on with what its side copy has brought, or forget what both were before.
 
     Raises:
-        UnknownStream, NotAgreed, NotAllowed. InvalidValue: something of it is not here yet.
+        UnknownStream, NotAgreed, NotAllowed. InvalidValue: something of it is not here yet, or no end is named.
     """
     contact = said.contact
     if len(said.until) != len(said.epoch_ids):
         raise InvalidValue("a commit and its writer epoch are to be named for each shard")
     stream = cluster.stream(contact.path)
     links = (said.link, contact.link)
-    for link in (*links, said.into):
-        upstream_of(cluster, stream, contact.source, link)
-
+    upstream = upstream_of(cluster, stream, contact.source, said.into)
+    for link in links:
+        known_upstream_of(cluster, stream, contact.source, link)
+    await bind_link(cluster, stream, upstream, said.into)
+    may = admission(upstream, contact.source.stream, cluster.settings, len(stream.shards))
     ends = list(zip(said.until, said.epoch_ids, strict=True))
-
-    def request(draft: Draft) -> None:
-        if not said.over:
-            join_links(draft, links, said.into, ends)
-            return
-        for link in links:
-            forget_link(draft, link)
-
+    if said.over:
+        await forget(stream, links)
+        return
     for shard in stream.shards:
-        await shard.submit(request)
+        await shard.submit(partial(join_links, links=links, into=said.into, until=ends, admission=may))
 
 
 async def begin_copy(cluster: Cluster, request: LinkRequest) -> LinkAnswer:
@@ -106,46 +108,39 @@ async def begin_copy(cluster: Cluster, request: LinkRequest) -> LinkAnswer:
     stream = cluster.stream(request.path)
     if request.source.stream == stream.id:
         raise NotAllowed(f"{cluster.global_path(stream.path)} cannot be copied into itself")
-    if _copy_of(cluster, request) is None:
-        await _accept(cluster, stream, request)
+    try:
+        upstream_of(cluster, stream, request.source, request.link)
+    except NotAgreed:
+        await _use_permission(cluster, stream, request)
     return await answer_contact(cluster, request)
 
 
-async def _accept(cluster: Cluster, stream: Stream, request: LinkRequest) -> None:
+async def _use_permission(cluster: Cluster, stream: Stream, request: LinkRequest) -> None:
     path = global_path(request.source)
-    copy = UpstreamRecord(stream.id, path, request.source.stream, request.link)
-    with suppress(NotAgreed):
-        standing = upstream_of(cluster, stream, request.source, request.link)
-        await cluster.links.add_upstream(replace(standing, source_stream=copy.source_stream, once_link=request.link))
-        return
     try:
-        await cluster.links.begin_copy(copy)
+        await cluster.links.begin_copy(UpstreamRecord(stream.id, path, request.source.stream, request.link))
     except NotAgreed:
         replica = cluster.global_path(stream.path)
         raise NotAgreed(f"run: fairlead copystream allow -path {replica} -from {path}") from None
 
 
 async def end_copy(cluster: Cluster, request: LinkRequest) -> None:
-    """Forget a copy's permission, if it is there, and with `once` also its positions and notes.
+    """Forget a copy's permission, if it is there, and with `once` also its positions and notes. One that has ended
+    already stays so.
 
     A copy beside a standing link has moved that link's, which stay.
+
+    Raises:
+        NotAllowed: the link is another source's.
     """
-    found = _copy_of(cluster, request)
-    if found is None:
-        return
-    stream = cluster.stream(request.path)
-    if request.once:
-        for shard in stream.shards:
-            await shard.submit(lambda draft: forget_link(draft, request.link))
-    await cluster.links.remove_upstream(found)
-
-
-def _copy_of(cluster: Cluster, request: LinkRequest) -> UpstreamRecord | None:
     try:
         stream = cluster.stream(request.path)
-    except NotFound:
-        return None
-    return next((u for u in cluster.links.upstreams(stream.id) if u.once_link == request.link), None)
+        known_upstream_of(cluster, stream, request.source, request.link)
+    except (NotFound, NotAgreed):
+        return
+    if request.once:
+        await forget(stream, [request.link])
+    await cluster.links.end_copy(stream.id, global_path(request.source), request.link)
 
 
 async def _answer(request: Request, handle: Callable[[Cluster, LinkRequest], Awaitable[LinkAnswer | None]]) -> Response:

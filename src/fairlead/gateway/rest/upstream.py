@@ -56,6 +56,7 @@ def _row(record: UpstreamRecord) -> dict[str, Any]:
         "origins": [origin.hex() for origin in record.origins],
         "ownership": record.moves_owners,
         "multimaster": record.multimaster,
+        "copy": record.once_link is not None,
     }
 
 

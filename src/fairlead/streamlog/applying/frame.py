@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
+from typing import Final
 
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.outdated import note_outdated
@@ -21,6 +23,9 @@ from fairlead.streamlog.payloads import BehindPayload, PositionPayload
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import LinkPosition
 from fairlead.streamlog.writing.draft import Draft
+
+NOTES_AT_ONCE: Final = 1_000
+"""Of those that are forgotten: more take several commits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +125,17 @@ def _record(draft: Draft, frame: Frame, positions: dict[int, int]) -> None:
         draft.add_control(Kind.POSITION, payload)
 
 
-def forget_link(draft: Draft, link: bytes) -> None:
-    """Forget positions and notes of a link: it was removed, or is to read its source's whole log again."""
+def forget_link(draft: Draft, link: bytes) -> bool:
+    """Forget positions and notes of a link: it was removed, or is to read its source's whole log again. Many notes take
+    several commits; True while there are more."""
     known = draft.state.positions(link)
     for shard in sorted({shard for shard, _ in known}):
         slices = [each for at, each in known if at == shard]
         last = known[shard, slices[0]]
         payload = PositionPayload(link, shard, mask_of(slices), None, last.epoch_id, last.run.epoch, last.run.counter)
         draft.add_control(Kind.POSITION, payload)
-    for (_, incarnation, partition), note in draft.state.notes(link).items():
+    notes = draft.state.notes(link)
+    for (_, incarnation, partition), note in islice(notes.items(), NOTES_AT_ONCE):
         cleared = BehindPayload(link, note.behind.topic, incarnation, partition, 0, None, draft.now_ms)
         draft.add_control(Kind.BEHIND, cleared)
+    return len(notes) > NOTES_AT_ONCE

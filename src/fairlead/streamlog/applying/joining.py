@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fairlead.model.errors import InvalidValue
 from fairlead.model.names import SLICES
+from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.numbers import mask_of
 from fairlead.streamlog.payloads import BehindPayload, PositionPayload
 from fairlead.streamlog.rows import Kind
@@ -13,21 +14,31 @@ from fairlead.streamlog.values import GrantRun
 from fairlead.streamlog.writing.draft import Draft
 
 
-def join_links(draft: Draft, links: tuple[bytes, bytes], into: bytes, until: Sequence[tuple[int, bytes]]) -> None:
+def join_links(
+    draft: Draft,
+    links: tuple[bytes, bytes],
+    into: bytes,
+    until: Sequence[tuple[int, bytes]],
+    admission: Admission = ANYBODY,
+) -> None:
     """Both `links` have recorded all below the commits `until` of the source's shards, which lie in these writer
     epochs: so has the link `into`, from now on, which has the notes of both. If it has, nothing happens. One of the two
     may be further: it has read an object to its end, with what it brought then alone.
 
     Raises:
         InvalidValue: one of the two lacks something.
+        NotAllowed: the third would have more notes than the source may leave.
     """
     for shard, (commit, epoch_id) in enumerate(until):
         if commit and not _has_come(draft, into, shard, commit):
             run = _run(draft, links, shard, commit)
             payload = PositionPayload(into, shard, mask_of(range(SLICES)), commit, epoch_id, run.epoch, run.counter)
             draft.add_control(Kind.POSITION, payload)
+    before = len(draft.rows)
     for link in links:
         _hand_notes(draft, link, into)
+    if len(draft.rows) > before:
+        admission.check_notes(len(draft.state.notes(into)))
 
 
 def _run(draft: Draft, links: tuple[bytes, bytes], shard: int, commit: int) -> GrantRun:

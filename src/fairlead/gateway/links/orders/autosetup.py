@@ -134,8 +134,8 @@ class Autosetup:
         replica = self._cluster.global_path(stream.path)
         known = next((each for each in links.standing_upstreams(stream.id) if each.path == source), None)
         if known is None or not self._how.existing:
-            upstream = await links.add_upstream(UpstreamRecord(stream.id, source, multimaster=multimaster))
-            self._did(f"named {source} an upstream of {replica}", lambda: links.remove_upstream(upstream))
+            await links.add_upstream(UpstreamRecord(stream.id, source, multimaster=multimaster))
+            self._did(f"named {source} an upstream of {replica}", lambda: links.remove_upstream(stream.id, source))
         elif multimaster and not known.multimaster:
             await links.edit_upstream(stream.id, source, multimaster=True)
             undo = partial(links.edit_upstream, stream.id, source, multimaster=False)

@@ -340,25 +340,21 @@ class LinkCommands:
         await self._cluster.links.edit_upstream(stream.id, self._naming.global_path(upstream), **changes)
 
     def list_upstreams(self, path: str) -> Sequence[UpstreamRecord]:
-        """The sources that a replica accepts, by path.
+        """The sources that a replica accepts, by path, and copies that are under way.
 
         Raises:
             UnknownStream.
         """
-        return self._cluster.links.standing_upstreams(self._cluster.stream(path).id)
+        return self._cluster.links.upstreams(self._cluster.stream(path).id)
 
     async def remove_upstream(self, path: str, upstream: StreamPath) -> None:
-        """Let a replica accept a source no more.
+        """Let a replica accept a source no more, nor what it copies into it.
 
         Raises:
             UnknownStream, NotFound.
         """
-        source, links = self._naming.global_path(upstream), self._cluster.links
-        for record in links.standing_upstreams(self._cluster.stream(path).id):
-            if record.path == source:
-                await links.remove_upstream(record)
-                return
-        raise NotFound(f"{source} is not an upstream of {path}; `fairlead stream upstream list` shows those there are")
+        stream = self._cluster.stream(path)
+        await self._cluster.links.remove_upstream(stream.id, self._naming.global_path(upstream))
 
 
 def _filter_after(record: LinkRecord, options: Mapping[str, Any]) -> TopicFilter | None:
