@@ -119,6 +119,10 @@ class FakeCluster:
         """So long may a transaction be open."""
         self.commits: list[str] = []
         """Transactional ids, in the order of their commits."""
+        self.leaderless: set[Place] = set()
+        """They cannot be asked where they end."""
+        self.held: set[str] = set()
+        """Topics of which that holds which `holds_answers` says of all."""
         self.unknown: Counter[Place] = Counter()
         """So many times is who fetches them told that there is no such topic, though there is."""
         self.silent: set[Place] = set()
@@ -218,7 +222,18 @@ class FakeCluster:
                 found[place] = error
         return found
 
+    async def told_offsets(self, places: Iterable[Place], at: int) -> Mapping[Place, int | FairleadError]:
+        found: dict[Place, int | FairleadError] = {}
+        for place in places:
+            try:
+                found |= await self.offsets([place], at)
+            except FairleadError as error:
+                found[place] = error
+        return found
+
     def _log(self, place: Place) -> Log:
+        if place in self.leaderless:
+            raise TryAgain(f"topic {place.topic}, partition {place.partition}: LEADER_NOT_AVAILABLE")
         if place.topic not in self.made:
             raise TryAgain(f"topic {place.topic}, partition {place.partition} is not there")
         return self.made[place.topic].logs[place.partition]
@@ -462,7 +477,7 @@ class FakeSender:
             head = outgoing.of_producer(self.producer_id, 0, 0)
             offset = self._cluster.made[topic].logs[partition].append(head + bytes(outgoing.body))
             self._cluster.change()
-            while self._cluster.holds_answers:
+            while self._cluster.holds_answers or topic in self._cluster.held:
                 await self._cluster.changed()
             if not future.done():
                 future.set_result(offset)
@@ -482,7 +497,7 @@ class FakeTransactional:
         self.timeout_seconds = cluster.transaction_seconds
         self.producer_id = 1_000 + next(_ids)
         self._cluster = cluster
-        self._id = transactional_id
+        self.id = transactional_id
         self._on_id = on_id
         self._epoch: int | None = None
         self._sent: list[tuple[str, int, Outgoing]] = []
@@ -496,17 +511,17 @@ class FakeTransactional:
         await self._cluster.topics(())  # it must not be away
         if self._epoch is None:
             self._cluster.open += 1
-        self._epoch = self._cluster.owners[self._id] = self._cluster.owners.get(self._id, -1) + 1
+        self._epoch = self._cluster.owners[self.id] = self._cluster.owners.get(self.id, -1) + 1
         self._sent.clear()
         self._failed = None
-        self._cluster.opened_id(self._id)
+        self._cluster.opened_id(self.id)
         if self._on_id is not None:
             await self._on_id(self.producer_id)
 
     def send(self, topic: str, partition: int, outgoing: Outgoing) -> asyncio.Future[int | None]:
         future: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
-        if self._epoch != self._cluster.owners[self._id]:
-            self._failed = self._failed or Fenced(f"{self._id} has another producer")
+        if self._epoch != self._cluster.owners[self.id]:
+            self._failed = self._failed or Fenced(f"{self.id} has another producer")
         error = self._cluster.refusal(topic, partition, outgoing)
         if self._failed is not None:
             future.set_exception(self._failed)
@@ -524,9 +539,9 @@ class FakeTransactional:
     async def commit(self) -> None:
         while self._cluster.away:
             await self._cluster.changed()
-        if self._epoch != self._cluster.owners[self._id]:
-            raise Fenced(f"{self._id} has another producer")
-        failed = self._failed or self._cluster.fails(self._id)
+        if self._epoch != self._cluster.owners[self.id]:
+            raise Fenced(f"{self.id} has another producer")
+        failed = self._failed or self._cluster.fails(self.id)
         if failed is not None:
             self._failed = failed
             raise failed
@@ -534,7 +549,7 @@ class FakeTransactional:
             head = outgoing.of_producer(self.producer_id, 0, 0, transactional=True)
             self._cluster.made[topic].logs[partition].append(head + bytes(outgoing.body))
         self._sent.clear()
-        self._cluster.commits.append(self._id)
+        self._cluster.commits.append(self.id)
         self._cluster.change()
 
     async def close(self) -> None:

@@ -180,6 +180,10 @@ class Cluster(Protocol):
         """EARLIEST, LATEST, LOG_END, or where the first record is not older than `at` ms (LATEST, if none is)."""
         ...
 
+    async def told_offsets(self, places: Iterable[Place], at: int) -> Mapping[Place, int | FairleadError]:
+        """The same but for times, of each as far as its leader tells it, or why that is not known."""
+        ...
+
     async def starts(self, places: Iterable[Place]) -> Mapping[Place, int | FairleadError]:
         """EARLIEST of each, or why it is not told within a moment."""
         ...

@@ -95,7 +95,7 @@ def paused(monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Even
     opens = FakeTransactional.open
 
     async def stops(self: FakeTransactional) -> None:
-        if self._id.endswith(".a") and not there.is_set():
+        if self.id.endswith(".a") and not there.is_set():
             there.set()
             await go_on.wait()
         await opens(self)

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from fairlead.mirror.watching.looking import Ends
+from types import SimpleNamespace
+from typing import Any
+
+from fairlead.mirror.books.book import Position
+from fairlead.mirror.carrying.standing import Standing
+from fairlead.mirror.lanes import Part
+from fairlead.mirror.ports import Place
+from fairlead.mirror.report import Tally
+from fairlead.mirror.watching.looking import Ends, Looking
+from tests.mirror.fake import FakeCluster
+from tests.streamlog.world import FakeClock
 
 
 def test_a_partition_is_behind_since_its_next_record_was_seen() -> None:
@@ -34,3 +44,46 @@ def test_memory_is_bounded_and_the_oldest_is_kept() -> None:
         ends.look(end=second + 1, written=second + 1, position=0, now_ms=second * 1_000)
     assert len(ends._seen) == 1_000  # noqa: SLF001 — how much is kept shows nowhere else
     assert ends.seconds_behind(0, 5_000_000) == 5_000
+
+
+def flow(source: FakeCluster, *positions: int) -> Any:
+    """A mirror of topic `t` that is so far in its partitions."""
+    copies = {}
+    for number, offset in enumerate(positions):
+        part = Part(source.id, source.made["t"].topic_id, "t", number)
+        copies[part] = Standing(part, "t", Position(offset, -1, "t", "t"), Tally(), lambda standing: None)
+    return SimpleNamespace(sources=[SimpleNamespace(cluster=source, copies=copies)])
+
+
+def of(looking: Looking, mirror: Any, number: int = 0) -> Ends:
+    """What was seen of that partition for that mirror."""
+    return looking.of([*mirror.sources[0].copies.values()][number])
+
+
+async def test_flows_of_one_source_are_each_behind_for_as_long_as_they_are() -> None:
+    """One that is not behind does not make another one's record younger."""
+    source = FakeCluster("a")
+    source.make("t")
+    source.put("t", 0, [b"1", b"2", b"3"])
+    clock = FakeClock()
+    looking, flows = Looking(clock), [flow(source, 3), flow(source, 1)]
+    began = clock.monotonic_ms()
+    for _ in range(3):
+        await looking.look(flows)
+        clock.pass_ms(1_000)
+    assert of(looking, flows[0]).seconds_behind(3, began + 5_000) == 0
+    assert of(looking, flows[1]).seconds_behind(1, began + 5_000) == 5
+
+
+async def test_what_has_no_leader_keeps_nobody_from_looking_at_the_rest() -> None:
+    """Of its own topic, and of another source."""
+    first, second = FakeCluster("a"), FakeCluster("b")
+    for source in (first, second):
+        source.make("t", 2)
+    first.leaderless = {Place("t", 0)}
+    looking, flows = Looking(FakeClock()), [flow(first, 0, 0), flow(second, 0, 0)]
+    await looking.look(flows)
+    for source in (first, second):
+        source.put("t", 1, [b"1", b"2"])
+    await looking.look(flows)
+    assert [of(looking, each, 1).end for each in flows] == [2, 2]

@@ -5,18 +5,16 @@ What an open transaction holds back is no lag: nobody who reads committed record
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from fairlead.mirror.carrying.standing import Standing
-from fairlead.mirror.lanes import Part
 from fairlead.mirror.mirror import Mirror
 from fairlead.mirror.ports import LATEST, LOG_END, Place
 from fairlead.mirror.source import Source
 from fairlead.model.clock import Clock
-from fairlead.model.errors import FairleadError
 
 LOOK_SECONDS: Final = 5.0
 _ENDS_MAX: Final = 1_000
@@ -55,33 +53,37 @@ class Looking:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._ends: dict[Part, Ends] = {}
+        self._ends: dict[Standing, Ends] = {}
+        """Of each flow its own: several may mirror one partition, each as far as it is."""
 
     def of(self, standing: Standing) -> Ends:
         """What was seen last of a partition."""
-        ends = self._ends.get(standing.part)
+        ends = self._ends.get(standing)
         if ends is None:
             ends = Ends()
             ends.end = ends.written = max(standing.end, 0)
         return ends
 
     async def look(self, mirrors: Sequence[Mirror]) -> None:
-        """Once. A source that is away is passed over: the mirror tells of that."""
-        there: set[Part] = set()
-        for source in [source for mirror in mirrors for source in mirror.sources]:
-            standings = list(source.copies.values())
-            there.update(standing.part for standing in standings)
-            with suppress(FairleadError):
-                await self._look_at(source, standings)
-        self._ends = {part: ends for part, ends in self._ends.items() if part in there}
+        """Once. What its leader does not tell is passed over: the mirror tells of a source that is away."""
+        sources = [source for mirror in mirrors for source in mirror.sources]
+        looked_at = [list(source.copies.values()) for source in sources]
+        await asyncio.gather(*map(self._look_at, sources, looked_at))
+        there = {standing for standings in looked_at for standing in standings}
+        self._ends = {standing: ends for standing, ends in self._ends.items() if standing in there}
 
     async def _look_at(self, source: Source, standings: Sequence[Standing]) -> None:
-        places = [Place(standing.part.topic, standing.part.partition) for standing in standings]
-        if not places:
-            return
-        written = await source.cluster.offsets(places, LOG_END)
-        ends = await source.cluster.offsets(places, LATEST)
+        by_place = {Place(standing.part.topic, standing.part.partition): standing for standing in standings}
+        written = await _told(source, by_place, LOG_END)
+        ends = await _told(source, written, LATEST)
         now = self._clock.monotonic_ms()
-        for place, standing in zip(places, standings, strict=True):
-            seen = self._ends.setdefault(standing.part, Ends())
-            seen.look(ends[place], written[place], standing.position.offset, now)
+        for place, end in ends.items():
+            standing = by_place[place]
+            self._ends.setdefault(standing, Ends()).look(end, written[place], standing.position.offset, now)
+
+
+async def _told(source: Source, places: Iterable[Place], at: int) -> Mapping[Place, int]:
+    """Of which places it is known."""
+    asked = list(places)
+    told = await source.cluster.told_offsets(asked, at) if asked else {}
+    return {place: each for place, each in told.items() if isinstance(each, int)}
