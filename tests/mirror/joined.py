@@ -23,8 +23,7 @@ from fairlead.mirror.workers.sink import Sink
 from fairlead.spark.handover import Handover
 from fairlead.spark.packets import Packet
 from tests.mirror.fake import FakeCluster
-
-GRACE_SECONDS = 10.0
+from tests.support.waiting import WAIT_SECONDS
 
 
 class Direct(Handover[Packet]):
@@ -57,7 +56,8 @@ class OpensFakes:
 class Attempt:
     """One attempt at a worker's task."""
 
-    def __init__(self, address: str, secret_file: str, hello: Hello, opens: OpensFakes) -> None:
+    def __init__(self, address: str, secret_file: str, hello: Hello, opens: OpensFakes, grace_seconds: float) -> None:
+        self._grace_seconds = grace_seconds
         self.kinds: Counter[str] = Counter()
         """Rows, by their kind."""
         self.sink = Sink(address, secret_file, hello, opens)
@@ -75,7 +75,7 @@ class Attempt:
         try:
             await asyncio.wait((reader, sink), return_when=asyncio.FIRST_COMPLETED)
             if reader.done() and not reader.cancelled() and not reader.exception():
-                await self.sink.finish(GRACE_SECONDS)
+                await self.sink.finish(self._grace_seconds)
         finally:
             reader.cancel()
             await self.sink.finish(0)
@@ -100,6 +100,8 @@ class JoinedEngine:
         self._attempts = count()
         self.attempts: dict[int, Attempt] = {}
         """Those that run, by worker."""
+        self.grace_seconds = WAIT_SECONDS
+        """How long a worker that ends in order waits for acknowledgements."""
 
     async def open(self, run: Run) -> None:
         secret = b"5e" * 16
@@ -127,7 +129,7 @@ class JoinedEngine:
     async def _task(self, worker: int, address: str, file: str) -> None:
         while True:
             hello = Hello(worker, next(self._attempts), 0)
-            attempt = self.attempts[worker] = Attempt(address, file, hello, self._opens)
+            attempt = self.attempts[worker] = Attempt(address, file, hello, self._opens, self.grace_seconds)
             await attempt.run()
             await asyncio.sleep(0.01)
 

@@ -15,8 +15,11 @@ from fairlead.mirror.told.words import Words
 from fairlead.model.clock import SystemClock, SystemRandomness
 from tests.mirror.fake import FakeCluster
 from tests.mirror.joined import JoinedEngine
+from tests.support.waiting import WAIT_SECONDS
 
-QUICK = Paces(positions=0.01, commits=0.02, groups=0.02, topics=0.02, progress=0.02, holder=0.02, drain=10.0)
+QUICK = Paces(
+    positions=0.01, commits=0.02, groups=0.02, topics=0.02, retry=0.02, progress=0.02, holder=0.02, drain=WAIT_SECONDS
+)
 CLOCK = SystemClock()
 
 
@@ -37,7 +40,13 @@ class World:
         self.said: list[str] = []
         self.engine: JoinedEngine | None = None
         """Of the mirror that was made last, where workers carry."""
+        self.paces = QUICK
         self._folder = folder
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether others carry than the mirror itself."""
+        return self._folder is not None
 
     def mirror(self, *sources: FakeCluster, to: FakeCluster | None = None, name: str = "m", **given: Any) -> Mirror:
         """A mirror that does not run yet."""
@@ -52,7 +61,7 @@ class World:
         if self._folder is not None and not chosen.dry_run:
             engine = self.engine = JoinedEngine(name, chosen, sources or (self.a,), destination, self._folder)
         clock, randomness, say = CLOCK, SystemRandomness(), self.said.append
-        return Mirror(chosen, name, upstreams, destination, clock, randomness, say, QUICK, engine)
+        return Mirror(chosen, name, upstreams, destination, clock, randomness, say, self.paces, engine)
 
     async def once(self, *sources: FakeCluster, **given: Any) -> Mirror:
         """Mirror what is there."""

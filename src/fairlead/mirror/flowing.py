@@ -13,6 +13,7 @@ from fairlead.mirror.mirror import Mirror, Upstream
 from fairlead.mirror.patience import insisting
 from fairlead.mirror.told.files import Flow
 from fairlead.model.clock import SystemClock, SystemRandomness
+from fairlead.model.errors import FairleadError
 
 Say = Callable[[str], None]
 
@@ -25,6 +26,9 @@ class Flowing:
         self.mirror: Mirror | None = None
         """None: its destination has not answered yet."""
         self.paused = False
+        self.ended = False
+        self.failed: str | None = None
+        """Why it has ended, if it is not as it should."""
         self._say = say
         self._engine = engine
         self._told_to_stop = asyncio.Event()
@@ -51,8 +55,23 @@ class Flowing:
         if self.mirror is not None:
             self.mirror.pause(paused)
 
+    @property
+    def was_cut_off(self) -> bool:
+        """Whether it was to come to an end by itself, and did not."""
+        ends = self.flow.options.once or self.flow.options.dry_run
+        return ends and not (self.mirror is not None and self.mirror.finished)
+
     async def run(self) -> None:
         """Until it is told to stop, or has done what it was to do. Raises: as `Mirror.run`."""
+        try:
+            await self._run()
+        except FairleadError as error:
+            self.failed = str(error)
+            raise
+        finally:
+            self.ended = True
+
+    async def _run(self) -> None:
         destination = await self._unless_stopped(self._destination())
         if destination is None:
             return

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fairlead.mirror.aliases import Aliases
@@ -23,7 +24,7 @@ from fairlead.mirror.following.settings import Settings, shown
 from fairlead.mirror.holding import Holding
 from fairlead.mirror.lanes import Part
 from fairlead.mirror.options import MirrorOptions
-from fairlead.mirror.patience import insisting
+from fairlead.mirror.patience import PAUSE_SECONDS, insisting
 from fairlead.mirror.planning import Planned, TopicPlan
 from fairlead.mirror.ports import Cluster
 from fairlead.mirror.report import Pace, Tally, topic_lines
@@ -38,6 +39,10 @@ Follow = Callable[[Mapping[str, str]], Awaitable[None]]
 _FOLLOWING = 20
 """So many times as long as a look takes, is the pause behind it at least."""
 _LAST_MOVE_SECONDS = 5.0
+_LAST_WRITE_SECONDS = 5.0
+"""An end tries for so long to write positions, and then that it ends, whatever was acknowledged before."""
+_LAST_TRIES = 3
+"""With `--once`: of what goes along with the records."""
 GROUPS_SHOWN_MAX = 100
 """Names of groups in a dry run; beyond that only their number."""
 
@@ -50,6 +55,9 @@ class Paces:
     commits: float = 5.0
     groups: float = 5.0
     topics: float = 10.0
+    """Looks for new topics and partitions."""
+    retry: float = 10.0
+    """Until what could not be begun or found is tried again, whether new topics are looked for or not."""
     progress: float = 5.0
     holder: float = 10.0
     drain: float = 30.0
@@ -97,7 +105,10 @@ class Mirror:
         self._begun: list[Source] = []
         """Those of them that are mirrored from."""
         self.paused = False
-        self._told: set[str] = set()
+        self.finished = False
+        """It has done all that `--once` or `--dry-run` asks for."""
+        self._holds = False
+        """It is the one process that runs this mirror."""
         self._transactions_failed = 0
         self._stop = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -132,6 +143,11 @@ class Mirror:
         return {part: copy.position.equal_from for source in self._sources for part, copy in source.copies.items()}
 
     @property
+    def clean(self) -> bool:
+        """Whether nothing was lost, refused or stopped, and with `--once` all else that was to come has come."""
+        return self.tally.clean and not (self._options.once and self.tally.failing)
+
+    @property
     def bytes_under_way(self) -> int:
         """Fetched, and not acknowledged."""
         return sum(copy.bytes_under_way for source in self._sources for copy in source.copies.values())
@@ -145,20 +161,13 @@ class Mirror:
             TryAgain: with `--once` or `--dry-run`, a cluster does not answer.
         """
         try:
-            await self._patiently(self._destination.refresh, "the destination")
-            if self._options.exactly_once:
-                await self._patiently(self._destination.check_transactions, "the destination")
-            if self._options.dry_run:
-                await self._destination.read_book()
-                await self._show_plan()
-                return
-            await self._patiently(self._destination.open_books, "the destination")
-            await self._patiently(self._destination.read_book, "the destination")
-            await self._holding.take(takeover=self._options.takeover)
-            if self._options.exactly_once:
-                await self._patiently(self._open_lanes, "the destination")
-            await self._engine.open(Run(self._destination.cluster.id, self._holding.confirm, self._failed_transactions))
-            await self._carry()
+            self._spawn(self._carry())
+            await self._stop.wait()
+            await self._cancel_tasks()
+            if self._holds:
+                await self._end()
+            if self._failed is not None:
+                raise self._failed
         finally:
             await self._close()
 
@@ -229,7 +238,7 @@ class Mirror:
 
     def _settings_of(self, source: Source) -> Settings:
         there, here, copied = source.cluster, self._destination.cluster, self._options.follows.copied
-        return Settings(there, here, copied, self.tally, self._tell)
+        return Settings(there, here, copied, self.tally, self._say)
 
     def _acls_of(self, source: Source) -> Acls:
         return Acls(source.cluster, self._destination.cluster, self.tally)
@@ -242,10 +251,16 @@ class Mirror:
     # ------------------------------------------------------------ meanwhile
 
     async def _carry(self) -> None:
-        self._spawn(self._holding.keep(self._paces.holder))
-        if self._destination.lanes is not None:
-            self._spawn(self._destination.lanes.watch())
-        for work in self._engine.work():
+        await self._patiently(self._destination.refresh, "the destination")
+        if self._options.exactly_once:
+            await self._patiently(self._destination.check_transactions, "the destination")
+        if self._options.dry_run:
+            await self._destination.read_book()
+            await self._show_plan()
+            self._finish()
+            return
+        await self._hold()
+        for work in self._kept_up():
             self._spawn(work)
         for upstream in self._upstreams:
             try:
@@ -255,14 +270,30 @@ class Mirror:
                     raise
                 self._say(f"{upstream.label} is away: {error}")
                 self._spawn(self._start_later(upstream))
-        self._spawn(self._write_positions())
-        self._spawn(self._commit_groups())
-        self._spawn(self._move_groups())
-        self._spawn(self._show_progress())
         if self._options.once:
-            self._spawn(self._watch_for_the_end())
-        await self._stop.wait()
-        await self._end()
+            await self._until_all_is_there()
+            self._finish()
+
+    async def _hold(self) -> None:
+        """Become the one that runs this mirror, and open all but the sources."""
+        await self._patiently(self._destination.open_books, "the destination")
+        await self._patiently(self._destination.read_book, "the destination")
+        await self._holding.take(takeover=self._options.takeover)
+        self._holds = True
+        if self._options.exactly_once:
+            await self._patiently(self._open_lanes, "the destination")
+        await self._engine.open(Run(self._destination.cluster.id, self._holding.confirm, self._failed_transactions))
+
+    def _kept_up(self) -> Iterable[Coroutine[Any, Any, None]]:
+        """What goes on from before the first source is begun to the end."""
+        yield self._holding.keep(self._paces.holder)
+        if self._destination.lanes is not None:
+            yield self._destination.lanes.watch()
+        yield from self._engine.work()
+        yield self._write_positions()
+        yield self._commit_groups()
+        yield self._move_groups()
+        yield self._show_progress()
 
     async def _opened(self, upstream: Upstream) -> Source:
         for source in self._sources:
@@ -271,7 +302,6 @@ class Mirror:
         cluster = await upstream.open()
         upward = (upstream.label, cluster, upstream.group, upstream.aliases)
         source = Source(*upward, self._destination, self._options, self.tally, self._engine, self._give_up)
-        source.groups.told = self._tell
         self._sources.append(source)
         return source
 
@@ -293,24 +323,38 @@ class Mirror:
         for work in source.work():
             self._spawn(work)
         self._spawn(self._keep_fresh(source))
-        if not self._options.once:
-            for what, follow in self._followers(source).items():
-                self._spawn(self._follow(source, follow, what))
-            self._emit_heartbeats(source)
-            self._emit_offset_syncs(source)
+        if self._options.once:
+            self._say_what_is_not_written(source)
+            return
+        for what, follow in self._followers(source).items():
+            self._spawn(self._follow(source, follow, what))
+        self._emit_heartbeats(source)
+        self._emit_offset_syncs(source)
 
     async def _start_later(self, upstream: Upstream) -> None:
         while True:
-            await asyncio.sleep(self._paces.topics)
+            await asyncio.sleep(self._paces.retry)
             with suppress(TryAgain):
                 await self._destination.refresh()
                 await self._start(upstream)
                 return
 
     async def _keep_fresh(self, source: Source) -> None:
+        pause = min(self._paces.topics, self._paces.retry)
+        left = self._paces.topics
         while True:
-            await asyncio.sleep(self._paces.topics)
-            await source.keep_fresh(self._taken(source))
+            await asyncio.sleep(pause)
+            left -= pause
+            await source.keep_fresh(self._taken(source), new=left <= 0)
+            if left <= 0:
+                left = self._paces.topics
+
+    def _say_what_is_not_written(self, source: Source) -> None:
+        """What MirrorMaker 2's tools read is of use only while a mirror goes on."""
+        asked = {"heartbeats": self._options.heartbeats, "offset syncs": self._options.offset_syncs}
+        named = [what for what, options in asked.items() if options is not None and source.aliases is not None]
+        if named:
+            self._say(f"{source.label}: --once writes no {' and no '.join(named)}")
 
     def _emit_heartbeats(self, source: Source) -> None:
         heartbeats, aliases = self._options.heartbeats, source.aliases
@@ -351,28 +395,38 @@ class Mirror:
     async def _commit_groups(self) -> None:
         while True:
             await asyncio.sleep(self._paces.commits)
-            for source in self._sources:
+            for source in self._begun:
                 await self._commit(source)
 
     async def _commit(self, source: Source) -> None:
-        try:
-            await source.commit()
-        except (BadRequest, TryAgain) as error:
-            source.trouble = f"{source.label}: {error}"
+        await self._brought(f"{source.label}, the offsets of group {source.group} there", source.commit)
 
     async def _move_groups(self) -> None:
         while True:
             await asyncio.sleep(self._paces.groups)
-            for source in self._sources:
+            for source in self._begun:
                 await self._move_groups_of(source)
 
-    async def _move_groups_of(self, source: Source) -> None:
+    async def _move_groups_of(self, source: Source) -> bool:
+        """Whether all of them are where they belong."""
         if not source.groups.wanted:
-            return
+            return True
+        return await self._brought(f"{source.label}, consumer groups", source.groups.round)
+
+    async def _brought(self, what: str, bring: Callable[[], Awaitable[Sequence[str] | None]]) -> bool:
+        """Bring what goes along with the records, and which are mirrored without it all the same; whether nothing of it
+        has failed. `bring` says of what has. All of that is said when it is new."""
         try:
-            await source.groups.round()
+            reasons = await bring() or ()
         except (BadRequest, TryAgain) as error:
-            self._tell(f"{source.label}, consumer groups: {error}")
+            reasons = (str(error),)
+        before = {*self.tally.failing.pop(what, ())}
+        if reasons:
+            self.tally.failing[what] = reasons
+        for why in reasons:
+            if why not in before:
+                self._say(f"{what}: {why}")
+        return not reasons
 
     def _followers(self, source: Source) -> Mapping[str, Follow]:
         found: dict[str, Follow] = {}
@@ -390,30 +444,19 @@ class Mirror:
             await self._followed(source, follow, what)
             await asyncio.sleep(max(self._paces.topics, _FOLLOWING * (loop.time() - began)))
 
-    async def _followed(self, source: Source, follow: Follow, what: str) -> None:
-        try:
-            await follow(source.carried)
-        except BadRequest as error:
-            self._tell(f"{source.label}, {what} do not follow: {error}")
-        except TryAgain as error:
-            source.trouble = f"{source.label}: {error}"
+    async def _followed(self, source: Source, follow: Follow, what: str) -> bool:
+        return await self._brought(f"{source.label}, {what} do not follow", lambda: follow(source.carried))
 
     async def _move_groups_once_more(self) -> None:
         """For those whose records came last; a source that is away now does not hold up the end."""
         try:
             async with asyncio.timeout(_LAST_MOVE_SECONDS):
-                for source in self._sources:
+                for source in self._begun:
                     await self._move_groups_of(source)
         except TimeoutError:
             self._say(
                 f"consumer groups: not all could be moved in {_LAST_MOVE_SECONDS:g} s; they are with the next start"
             )
-
-    def _tell(self, line: str) -> None:
-        """Say what goes on as it is and would be said again and again, once."""
-        if line not in self._told:
-            self._told.add(line)
-            self._say(line)
 
     async def _show_progress(self) -> None:
         loop = asyncio.get_running_loop()
@@ -433,15 +476,26 @@ class Mirror:
             if source.down is not None:
                 yield f"waits: {source.down}"
 
-    async def _watch_for_the_end(self) -> None:
-        for source in self._sources:
+    async def _until_all_is_there(self) -> None:
+        """With `--once`: the records, and then what goes along with them."""
+        for source in self._begun:
             await source.done()
             for what, follow in self._followers(source).items():
-                await self._followed(source, follow, what)
-            await self._move_groups_of(source)
-        self.stop()
+                await self._bring_last(partial(self._followed, source, follow, what))
+            await self._bring_last(partial(self._move_groups_of, source))
+
+    async def _bring_last(self, bring: Callable[[], Awaitable[bool]]) -> None:
+        """What passes by itself has passed with one of these tries, or the run has failed."""
+        for _ in range(_LAST_TRIES):
+            if await bring():
+                return
+            await asyncio.sleep(min(PAUSE_SECONDS, self._paces.retry))
 
     # ------------------------------------------------------------ the end
+
+    def _finish(self) -> None:
+        self.finished = True
+        self.stop()
 
     def _give_up(self, why: str) -> None:
         if not self._stop.is_set():
@@ -460,21 +514,27 @@ class Mirror:
             self.stop()
 
     async def _end(self) -> None:
-        await self._cancel_tasks()
-        try:
-            async with asyncio.timeout(self._paces.drain):
-                for source in self._sources:
-                    await source.drain()
-                await self._write_moved()
-                await self._move_groups_once_more()
-                await self._write_moved()
-                await self._holding.release()
-        except TimeoutError:
+        in_time = await _within(self._paces.drain, self._drain)
+        if in_time:
+            await self._move_groups_once_more()
+        written = await _within(_LAST_WRITE_SECONDS, self._write_moved)
+        if not (in_time and written) or self._is_under_way:
+            self.tally.unacknowledged = True
             self._say("the destination has not acknowledged everything; what is missing comes with the next start")
-        for source in self._sources:
+        await _within(_LAST_WRITE_SECONDS, self._holding.release)
+        for source in self._begun:
             await self._commit(source)
-        if self._failed is not None:
-            raise self._failed
+
+    async def _drain(self) -> None:
+        for source in self._sources:
+            await source.drain()
+        await self._write_moved()
+
+    @property
+    def _is_under_way(self) -> bool:
+        """Whether anything is that did not stop for a reason of its own."""
+        copies = (copy for source in self._sources for copy in source.copies.values())
+        return any(copy.bytes_under_way and copy.stopped is None for copy in copies)
 
     async def _cancel_tasks(self) -> None:
         tasks = list(self._tasks)
@@ -488,3 +548,13 @@ class Mirror:
             await source.close()
         await self._engine.close()
         await self._destination.close()
+
+
+async def _within(seconds: float, work: Callable[[], Awaitable[None]]) -> bool:
+    """Whether it came to its end in that time."""
+    try:
+        async with asyncio.timeout(seconds):
+            await work()
+    except TimeoutError:
+        return False
+    return True

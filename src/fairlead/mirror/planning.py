@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,6 +16,7 @@ from fairlead.mirror.options import MirrorOptions
 from fairlead.mirror.ports import EARLIEST, LATEST, Cluster, Place, Topic
 from fairlead.mirror.returning import Returning
 from fairlead.mirror.whence import From
+from fairlead.model.errors import BadRequest, FairleadError, TryAgain
 
 _TWICE: Final = (
     "it was taken over from {} of the destination, which has its records, so they would be there twice: start the "
@@ -39,6 +40,8 @@ class Planned:
     """Why it stands still."""
     taken_over: bool = False
     """Whether it goes on where another mirror has ended."""
+    is_later: bool = False
+    """Whether it stands still only until the source says where it begins and ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,30 +117,58 @@ async def plan_partitions(
     options: MirrorOptions,
     book: Book,
     group: str | None,
-    numbers: Mapping[str, range],
+    numbers: Mapping[str, Sequence[int]],
     begin: From,
 ) -> list[Planned]:
-    """Where the partitions `numbers` of these topics begin; `begin` is for those that are in no books.
+    """Where the partitions `numbers` of these topics begin; `begin` is for those that are in no books. One that has no
+    leader now holds up none of the others.
 
     Raises:
         BadRequest, TryAgain
     """
     topics = list(topics)
     places = [Place(topic.source.name, number) for topic in topics for number in numbers[topic.source.name]]
-    ends = await source.offsets(places, LATEST) if places else {}
-    starts = await source.offsets(places, EARLIEST) if places else {}
+    ends, untold = await _told(source, places, LATEST)
+    starts, more = await _told(source, list(ends), EARLIEST)
+    untold |= more
     fresh = await begins(begin, source, destination, group, starts, ends)
     planned = []
     for topic in topics:
         for number in numbers[topic.source.name]:
             place = Place(topic.source.name, number)
             part = Part(source.id, topic.source.topic_id, topic.source.name, number)
+            if place in untold:
+                planned.append(_planned_later(part, topic.to, untold[place]))
+                continue
             # What a MirrorMaker 2 has copied went with its topic.
             taken = place in fresh.taken_over and not (topic.makes and begin.what == "mm2")
             where = fresh.offsets[place] if taken or place not in fresh.taken_over else starts[place]
             each = _planned(part, topic, options, book, starts[place], where, ends[place])
             planned.append(replace(each, taken_over=taken and not each.known))
     return planned
+
+
+async def _told(
+    source: Cluster, places: Sequence[Place], at: int
+) -> tuple[dict[Place, int], dict[Place, FairleadError]]:
+    """What the source says of these, and why of some it does not; it says something. Raises: BadRequest, TryAgain."""
+    found: dict[Place, int] = {}
+    untold: dict[Place, FairleadError] = {}
+    for place, told in (await source.told_offsets(places, at) if places else {}).items():
+        if isinstance(told, int):
+            found[place] = told
+        elif isinstance(told, BadRequest):
+            raise told
+        else:
+            untold[place] = told
+    if untold and not found:
+        raise TryAgain(str(next(iter(untold.values()))))
+    return found, untold
+
+
+def _planned_later(part: Part, to: str, error: FairleadError) -> Planned:
+    stop = f"the source does not say where it begins and ends, and is asked again with each look at the topics: {error}"
+    return Planned(part, to, None, Position(0, -1, part.topic, to), False, 0, stop, is_later=True)
 
 
 def _planned(

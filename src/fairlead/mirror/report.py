@@ -12,6 +12,8 @@ from fairlead.mirror.lanes import Part
 
 STOPPED_SHOWN_MAX: Final = 50
 """Lines of the summary about partitions that stopped; beyond that only their number."""
+FAILING_SHOWN_MAX: Final = 50
+"""The same, about groups, settings and access rules that do not go along."""
 EQUAL_SHOWN_MAX: Final = 10
 """Partitions of a topic that are named as those whose offsets are equal, where not all are."""
 
@@ -62,6 +64,10 @@ class Tally:
     settings_changed: int = 0
     """Settings of topics that were carried after their topics were made."""
     acls_made: int = 0
+    failing: dict[str, Sequence[str]] = field(default_factory=dict)
+    """What goes along with the records, and does not now (groups, settings, access rules) → why."""
+    unacknowledged: bool = False
+    """The end came before the destination had acknowledged all that was sent."""
     notes: dict[str, str] = field(default_factory=dict)
     """Topic → what is worth knowing and is no failure."""
 
@@ -106,7 +112,7 @@ class Tally:
     @property
     def clean(self) -> bool:
         """Whether nothing was lost, refused or stopped."""
-        return not self.stops and not self.lost_offsets and not self.truncated
+        return not (self.stops or self.lost_offsets or self.truncated or self.unacknowledged)
 
 
 def summary(tally: Tally, left: int, equal_from: Mapping[Part, int | None]) -> str:
@@ -141,6 +147,12 @@ def _remarks(tally: Tally, left: int) -> Iterable[str]:
         yield f"settings of topics that followed their source: {tally.settings_changed:,}"
     if tally.acls_made:
         yield f"ACLs that followed their source: {tally.acls_made:,}"
+    if tally.unacknowledged:
+        yield "NOT ACKNOWLEDGED by the destination: the last of what was sent, which the next start sends again"
+    failing = [f"{what}: {why}" for what, reasons in sorted(tally.failing.items()) for why in reasons]
+    yield from (f"NOT BROUGHT: {line}" for line in failing[:FAILING_SHOWN_MAX])
+    if len(failing) > FAILING_SHOWN_MAX:
+        yield f"NOT BROUGHT: {len(failing) - FAILING_SHOWN_MAX:,} more"
     for what, note in sorted(tally.notes.items()):
         yield f"note: {what}: {note}"
     for number, (what, why) in enumerate(sorted(tally.stops.items())):

@@ -29,7 +29,8 @@ FAILED: Final = 1
 
 
 def run_until_told(flows: Sequence[Flow]) -> int:
-    """Run mirrors; the exit code: 0 everything is well, 1 something was lost, refused or stands still, 130 cut off.
+    """Run mirrors; the exit code: 0 everything is well, 1 something was lost, refused or stands still, 128 and the
+    signal's number: a signal ended what was to end by itself, 130 cut off.
 
     Raises:
         FairleadError: one alone could not begin, or may not go on.
@@ -61,7 +62,8 @@ async def _carried(flows: Sequence[Flow], engines: Sequence[Engine]) -> int:
 
 async def _until_ended(flowing: Sequence[Flowing]) -> int:
     several = len(flowing) > 1
-    cut = asyncio.create_task(_heard(flowing).wait())
+    signals = _Signals(flowing)
+    cut = asyncio.create_task(signals.again.wait())
     running = [asyncio.create_task(_one(each, alone=not several)) for each in flowing]
     ended = asyncio.gather(*running)
     await asyncio.wait((ended, cut), return_when=asyncio.FIRST_COMPLETED)
@@ -70,7 +72,10 @@ async def _until_ended(flowing: Sequence[Flowing]) -> int:
         ended.cancel()
         await asyncio.wait(running)
         return INTERRUPTED
-    return max(ended.result())
+    codes = ended.result()
+    if signals.first is not None and any(each.was_cut_off for each in flowing):
+        codes.append(128 + signals.first)
+    return max(codes)
 
 
 async def _one(flowing: Flowing, *, alone: bool) -> int:
@@ -87,26 +92,28 @@ async def _one(flowing: Flowing, *, alone: bool) -> int:
         return 0
     heading = "" if alone else f"{flowing.flow.label}\n"
     print(heading + summary(mirror.tally, mirror.left, mirror.equal_from), flush=True)
-    return 0 if mirror.tally.clean else FAILED
+    return 0 if mirror.clean else FAILED
 
 
-def _heard(flowing: Sequence[Flowing]) -> asyncio.Event:
-    """The first signal ends the mirrors in order; the event is set by the second."""
-    again = asyncio.Event()
-    told = asyncio.Event()
+class _Signals:
+    """The first one ends the mirrors in order."""
 
-    def heard() -> None:
-        if told.is_set():
-            again.set()
+    def __init__(self, flowing: Sequence[Flowing]) -> None:
+        self.first: int | None = None
+        self.again = asyncio.Event()
+        """Set by the second one."""
+        self._flowing = flowing
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, self._heard, number)
+
+    def _heard(self, number: int) -> None:
+        if self.first is not None:
+            self.again.set()
             return
-        told.set()
+        self.first = number
         say("ends: fetches no more, and waits for what is under way (a second Ctrl-C ends at once)")
-        for each in flowing:
+        for each in self._flowing:
             each.stop()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, heard)
-    return again
 
 
 # ---------------------------------------------------------------- people

@@ -73,6 +73,8 @@ class Source:
         self._names: dict[str, str] = {}
         """Source topic → destination topic of what is mirrored."""
         self._never_begun: set[Part] = set()
+        self._late: dict[str, set[Part]] = {}
+        """Topics that could not be begun when they were to be, or these partitions of them."""
         self._past: dict[Part, Position] = {}
         """How far topics were mirrored that are gone since."""
         self._missed: set[Standing] = set()
@@ -143,10 +145,11 @@ class Source:
             ready = await self._topics.ready(topics.topics)
             await self._carrier.open(len(planned))
             names = {topic.source.name for topic in ready}
+            self._late = {topic.source.name: set() for topic in topics.topics if topic.source.name not in names}
             await self._begin(ready, [each for each in planned if each.part.topic in names])
 
-    async def _begin(self, topics: Iterable[PlannedTopic], planned: Sequence[Planned]) -> None:
-        topics = list(topics)
+    async def _begin(self, topics: Sequence[PlannedTopic], planned: Sequence[Planned]) -> None:
+        later, planned = [x for x in planned if x.is_later], [x for x in planned if not x.is_later]
         limits = await self._destination.limits([topic.to for topic in topics])
         ends = await self._ends(topics)
         planned = [replace(each, begin=placed(each.begin, each.route, ends)) for each in planned]
@@ -156,7 +159,13 @@ class Source:
         await self._destination.begin(fresh)
         # Nothing is awaited from here on: what is known is begun, and what could not be is planned again the next time.
         self._known.update({topic.source.name: topic.source for topic in topics})
+        were_late = set[Part]().union(*(self._late.pop(topic.source.name, ()) for topic in topics))
+        for each in later:
+            self._late.setdefault(each.part.topic, set()).add(each.part)
+            self._tally.stopped(each.part, each.stop or "")
         for each in planned:
+            if each.part in were_late:
+                self._tally.goes_on(str(each.part))
             self.until[each.part] = each.end
             if each.stop is not None or each.route is None:
                 self._never_begun.add(each.part)
@@ -185,21 +194,22 @@ class Source:
 
     # ------------------------------------------------------------ what changes meanwhile
 
-    async def refresh(self, taken: Mapping[str, str]) -> None:
-        """Look for new topics, new partitions and topics that were made again. Raises: BadRequest, TryAgain."""
-        with _as_of_a_look():
-            await self._refresh(taken)
-
-    async def _refresh(self, taken: Mapping[str, str]) -> None:
+    async def _refresh(self, taken: Mapping[str, str], *, new: bool) -> None:
         there = await self._look()
         plan = self._plan_topics(there, taken, EARLIEST)
-        self._note_others(plan)
-        self.claim(plan)
+        if new:
+            self._note_others(plan)
+            self.claim(plan)
         await self._lose_deleted(there)
         self._find_again(there)
-        numbers = {topic.source.name: self._new_numbers(topic) for topic in plan.topics}
-        fresh = [topic for topic in plan.topics if numbers[topic.source.name]]
-        fresh = await self._topics.ready(fresh)
+        there_still = {topic.source.name for topic in plan.topics}
+        self._late = {name: parts for name, parts in self._late.items() if name in there_still}
+        wanted = [topic for topic in plan.topics if new or topic.source.name in self._late]
+        numbers = {topic.source.name: self._new_numbers(topic) for topic in wanted}
+        wanted = [topic for topic in wanted if numbers[topic.source.name]]
+        fresh = await self._topics.ready(wanted)
+        refused = {topic.source.name for topic in wanted} - {topic.source.name for topic in fresh}
+        self._late |= {name: set() for name in refused if name not in self._late}
         if not fresh:
             return
         book, group = self._book(), self.group
@@ -213,12 +223,14 @@ class Source:
         begun = {part: copy.position for part, copy in self.copies.items()}
         return replace(book, positions={**book.positions, **self._past, **begun})
 
-    def _new_numbers(self, topic: PlannedTopic) -> range:
+    def _new_numbers(self, topic: PlannedTopic) -> Sequence[int]:
         """The partitions of a topic that are not mirrored yet."""
-        known = self._known.get(topic.source.name)
-        if known is None or known.topic_id != topic.source.topic_id:
-            return range(topic.source.partitions)
-        return range(known.partitions, topic.source.partitions)
+        name, topic_id = topic.source.name, topic.source.topic_id
+        known = self._known.get(name)
+        if name not in self._late and known is not None and known.topic_id == topic_id:
+            return range(known.partitions, topic.source.partitions)
+        parts = (Part(self.cluster.id, topic_id, name, number) for number in range(topic.source.partitions))
+        return [part.partition for part in parts if part not in self.copies]
 
     async def _lose_deleted(self, there: Mapping[str, Topic]) -> None:
         """Topics that are gone, or were made again: what was not mirrored is lost, and is said."""
@@ -454,15 +466,16 @@ class Source:
             while self._lacks(copy):
                 await self._move()
 
-    async def keep_fresh(self, taken: Mapping[str, str]) -> None:
-        """One look at the topics of both clusters; what is away now is told, and tried again the next time. With
-        `--once` nothing more is begun."""
+    async def keep_fresh(self, taken: Mapping[str, str], *, new: bool) -> None:
+        """One look at the topics of both clusters; what is away now is told, and tried again the next time. What is not
+        `new` was to be mirrored before: with nothing of that left, nobody is asked. With `--once` nothing is begun."""
         try:
             if self._options.once:
                 await self._look_for_losses()
-            else:
+            elif new or self._late or self._missed:
                 await self._destination.refresh()
-                await self.refresh(taken)
+                with _as_of_a_look():
+                    await self._refresh(taken, new=new)
             self.trouble = None
         except TryAgain as error:
             self.trouble = f"{self.label}: {error}"

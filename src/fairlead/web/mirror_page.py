@@ -38,8 +38,17 @@ def _flow(flow: Mapping[str, Any]) -> str:
     records = sum(topic["records"] for topic in topics)
     return (
         f"<h2>{escape(flow['label'])}</h2><p>{escape(flow['state'])} · {records:,} records{left_out}{lost}</p>"
-        f"{_button(flow)}{_lines(flow['waits'], 'waits')}{_stops(flow['stops'])}{_table(topics)}{_notes(flow['notes'])}"
+        f"{_wrong(flow)}{_table(topics)}{_notes(flow['notes'])}"
     )
+
+
+def _wrong(flow: Mapping[str, Any]) -> str:
+    """And the button, if it is of use."""
+    failing = [*flow["failing"][:TOPICS_MAX]]
+    lines = f"{_lines(flow['waits'], 'waits')}{_lines(failing, 'fails')}{_stops(flow['stops'])}"
+    if flow["state"] != "ended":
+        return f"{_button(flow)}{lines}"
+    return f"{_lines([flow['failed']] if flow['failed'] else [], 'ended')}{lines}"
 
 
 def _button(flow: Mapping[str, Any]) -> str:
@@ -82,7 +91,7 @@ def _topic(topic: Mapping[str, Any]) -> str:
     stopped = f"{topic['stopped']:,} of {len(topic['partitions']):,} partitions" if topic["stopped"] else ""
     return (
         f"<tr><td>{escape(topic['topic'])}</td><td>{escape(topic['to'])}</td>{cells}"
-        f"<td>{age(topic['lagseconds']) if topic['lag'] else ''}</td>"
+        f"<td>{age(int(topic['lagseconds'])) if topic['lag'] else ''}</td>"
         f'<td class="number">{topic["held"]:,}</td><td class="number">{topic["gone"]:,}</td>'
         f'<td>{batches}</td><td class="wrong">{stopped}</td></tr>'
     )

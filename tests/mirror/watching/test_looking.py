@@ -5,14 +5,19 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from fairlead.mirror.books.book import Position
 from fairlead.mirror.carrying.standing import Standing
 from fairlead.mirror.lanes import Part
 from fairlead.mirror.ports import Place
 from fairlead.mirror.report import Tally
 from fairlead.mirror.watching.looking import Ends, Looking
+from fairlead.mirror.watching.serving import watched
+from fairlead.model.addresses import Address
 from tests.mirror.fake import FakeCluster
 from tests.streamlog.world import FakeClock
+from tests.support.waiting import until
 
 
 def test_a_partition_is_behind_since_its_next_record_was_seen() -> None:
@@ -87,3 +92,15 @@ async def test_what_has_no_leader_keeps_nobody_from_looking_at_the_rest() -> Non
         source.put("t", 1, [b"1", b"2"])
     await looking.look(flows)
     assert [of(looking, each, 1).end for each in flows] == [2, 2]
+
+
+async def test_that_nobody_looks_any_more_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of the program: the page would go on and show what was."""
+
+    async def fails(looking: Looking, mirrors: object) -> None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(Looking, "look", fails)
+    said: list[str] = []
+    async with watched([], Address("127.0.0.1", 0), FakeClock(), said.append, insecure=False):
+        await until(lambda: any("looked at no more" in line and "a fault" in line for line in said))

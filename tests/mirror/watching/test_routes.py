@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,8 +13,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fairlead.listening.guard import Guard
 from fairlead.mirror.mirror import Mirror
+from fairlead.mirror.ports import Place
 from fairlead.mirror.watching.looking import Looking
 from fairlead.mirror.watching.routes import build_app
+from fairlead.web.mirror_page import render_mirror
 from tests.mirror.test_mirror import numbers
 from tests.mirror.world import CLOCK, World
 from tests.support.waiting import a_quiet_while, until
@@ -28,6 +30,8 @@ class Flow:
         self.name = f"mm2.{label}"
         self.mirror = mirror
         self.paused = False
+        self.ended = False
+        self.failed: str | None = None
 
     def pause(self, paused: bool) -> None:
         self.paused = paused
@@ -38,7 +42,8 @@ class Flow:
 class Watcher:
     """Who watches it."""
 
-    def __init__(self, client: httpx.AsyncClient, looking: Looking, mirror: Mirror) -> None:
+    def __init__(self, client: httpx.AsyncClient, looking: Looking, mirror: Mirror, flows: Sequence[Flow]) -> None:
+        self.flows = flows
         self.client = client
         self.looking = looking
         self.mirror = mirror
@@ -76,7 +81,7 @@ async def watching(world: World, **given: Any) -> AsyncIterator[Watcher]:
         app = build_app(flows, looking, CLOCK, Guard(CLOCK))
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-            yield Watcher(client, looking, mirror)
+            yield Watcher(client, looking, mirror, flows)
 
 
 async def test_status_says_how_far_each_partition_is(world: World) -> None:
@@ -133,6 +138,52 @@ async def test_what_stands_still_is_told_with_its_reason(world: World) -> None:
         assert any("too <large>" in reason for reason in health["reasons"])
 
 
+async def test_a_flow_that_has_ended_for_a_failure_is_not_shown_as_running(world: World) -> None:
+    """Nor as one that waits, if it never began: on the page, in the status, in the metrics, with its reason."""
+    world.a.make("t")
+    async with watching(world) as watcher:
+        await until(lambda: watcher.mirror.sources != [])
+        for each in watcher.flows:
+            each.ended, each.failed = True, "mirror m was taken <over>"
+        assert [(await watcher.flow(label))["state"] for label in ("A->B", "A->C")] == ["ended", "ended"]
+        health = (await watcher.get("/health")).json()
+        assert health["status"] == "degraded"
+        assert health["reasons"] == [f"{label}: it has ended: mirror m was taken <over>" for label in ("A->B", "A->C")]
+        found = await watcher.metrics()
+        assert (found["ended",], found["waiting",]) == (1, 0)
+        page = (await watcher.get("/")).text
+        assert "mirror m was taken &lt;over&gt;" in page
+        assert "/rest/mirror/pause" not in page
+
+
+async def test_what_does_not_go_along_is_told_for_as_long_as_it_does_not(world: World) -> None:
+    """With its reason, each time somebody looks."""
+    world.a.make("t")
+    world.a.group_offsets["bad"] = {Place("t", 0): (0, -1)}
+    world.a.hidden = {"bad"}
+    reason = "A->B: a, consumer groups: group bad: group bad: GROUP_AUTHORIZATION_FAILED"
+    async with watching(world) as watcher:
+        await until(lambda: watcher.mirror.tally.failing)
+        for _ in range(2):
+            assert reason in (await watcher.get("/health")).json()["reasons"]
+        assert (await watcher.metrics())["failing",] == 1
+        assert "GROUP_AUTHORIZATION_FAILED" in (await watcher.get("/")).text
+        world.a.hidden = set()
+        await until(lambda: not watcher.mirror.tally.failing)
+        assert reason not in (await watcher.get("/health")).json()["reasons"]
+        assert (await watcher.metrics())["failing",] == 0
+
+
+async def test_how_long_a_topic_is_behind_is_shown_in_whole_seconds(world: World) -> None:
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 3))
+    async with watching(world) as watcher:
+        await until(lambda: watcher.mirror.tally.records == 3)
+        row = await watcher.flow()
+        row["topics"][0] |= {"lag": 3, "lagseconds": 125.4}
+        assert "<td>2 min</td>" in render_mirror("1", [row])
+
+
 async def test_lost_offsets_and_loops_are_counted(world: World) -> None:
     """Gaps for ever, what came from the destination since the start."""
     world.a.make("t")
@@ -155,6 +206,7 @@ async def test_a_paused_mirror_mirrors_nothing_until_it_is_told_to_go_on(world: 
     world.a.put("t", 0, numbers(0, 2))
     async with watching(world) as watcher:
         await until(lambda: world.b.values("t") == numbers(0, 2))
+        await until(lambda: watcher.mirror.left == 0)
         answer = await watcher.client.post("/rest/mirror/pause", params={"flow": "A->B"})
         assert answer.json()["data"] == [{"flow": "A->B", "state": "paused"}]
         world.a.put("t", 0, numbers(2, 5))

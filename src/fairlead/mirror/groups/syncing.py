@@ -50,8 +50,6 @@ class GroupSync:
     ) -> None:
         """`look` finds out how far partitions are that others carry, and says whether it was, of all; `checkpoints` is
         the topic for them, if they are wanted."""
-        self.told: Callable[[str], None] = lambda line: None
-        """Hears of groups whose offsets cannot be read or written, and of what else is not done."""
         self._cluster = cluster
         self._own_group = own_group
         self._tracks = tracks
@@ -64,7 +62,8 @@ class GroupSync:
         self._written: dict[tuple[str, Place], tuple[int, float]] = {}
         """What was committed there, and when."""
         self._pointed: dict[tuple[str, Place], Reached] = {}
-        self._said: set[str] = set()
+        self._failed: dict[str, str] = {}
+        """What of this round was not done."""
 
     @property
     def wanted(self) -> bool:
@@ -85,30 +84,33 @@ class GroupSync:
         )
         return {name: there[name] for name in self._options.chosen.among(subscribers)}
 
-    async def round(self) -> None:
-        """Bring all groups to where they stand now.
+    async def round(self) -> Sequence[str]:
+        """Bring all groups to where they stand now; what of that was not done, and why.
 
         Raises:
             TryAgain; BadRequest: groups cannot be listed, or a book at the source cannot be read.
         """
+        self._failed = {}
         await self._remember()
         groups = await self.matching()
         commits: dict[str, Mapping[Place, Commit]] = {}
         for name, found in (await self._cluster.commits_of(groups)).items():
             if isinstance(found, FairleadError):
-                self._tell(name, found)
+                self._failed[f"group {name}"] = str(found)
             else:
                 commits[name] = found
         reach = await self._reaching.of(commits)
         self._tally.matched = len(groups)
         self._tally.unknown = reach.unknown
         if reach.late:
-            self.told("much must be read for some offsets of groups: they come with a later round, or the next start")
+            late = "much must be read for some offsets of groups"
+            self._failed[late] = "they come with a later round, or the next start"
         if self._checkpoints is not None:
             await self._point(self._checkpoints, reach)
         if self._options.sync:
             await self._move_all(reach)
         self._forget_others(groups)
+        return [f"{what}: {why}" for what, why in sorted(self._failed.items())]
 
     def _forget_others(self, groups: Container[str]) -> None:
         """Nothing is remembered but of these."""
@@ -122,12 +124,6 @@ class GroupSync:
             ends = self._tracks.ends_now()
             if not ends or await self._look():
                 self._tracks.remember(ends)
-
-    def _tell(self, group: str, error: FairleadError) -> None:
-        line = f"group {group}: {error}"
-        if line not in self._said:
-            self._said.add(line)
-            self.told(line)
 
     # ------------------------------------------------------------ checkpoints
 
@@ -145,7 +141,7 @@ class GroupSync:
             await self._destination.open_topic(topic)
             await self._destination.write(topic, records)
         except BadRequest as error:
-            self.told(f"checkpoints are not written: {error}")
+            self._failed["checkpoints are not written"] = str(error)
             return
         self._pointed |= new
         self._tally.checkpoints += len(new)
@@ -179,7 +175,7 @@ class GroupSync:
         found: dict[Place, int] = {}
         for place, start in (await self._destination.cluster.starts(places)).items():
             if isinstance(start, FairleadError):
-                self.told(f"groups stay where they are in {place.topic}, partition {place.partition}: {start}")
+                self._failed[f"groups stay where they are in {place.topic}, partition {place.partition}"] = str(start)
             else:
                 found[place] = start
         return found
@@ -195,7 +191,7 @@ class GroupSync:
         None of a group that is not listed: while it goes from one broker to another neither lists it, and it has its
         offsets all the same."""
         if isinstance(known, FairleadError):
-            self._tell(group, known)
+            self._failed[f"group {group}"] = str(known)
             return
         wanted = {place: commit for place, commit in wanted.items() if place in starts}
         try:
@@ -211,9 +207,9 @@ class GroupSync:
                 await self._destination.cluster.commit_for(group, moved)
         except NotAllowed as error:
             self._tally.busy += 1
-            self._tell(group, error)
+            self._failed[f"group {group}"] = str(error)
         except (BadRequest, TryAgain) as error:
-            self._tell(group, error)
+            self._failed[f"group {group}"] = str(error)
         else:
             self._tally.moved += sum(known.get(place, Commit(-1)).offset != at.offset for place, at in moved.items())
             self._written |= {(group, place): (commit.offset, _now()) for place, commit in wanted.items()}

@@ -35,6 +35,8 @@ class _Flows(Collector):
 
     def _of_flows(self) -> Iterator[Metric]:
         paused = _gauge("paused", "1 while the flow is paused", _FLOW)
+        ended = _gauge("ended", "1 once the flow has ended", _FLOW)
+        failing = _gauge("failing", "How much does not go along: groups, settings, access rules", _FLOW)
         waiting = _gauge("waiting", "1 while it waits for a cluster that is away", _FLOW)
         under_way = _gauge("underway_bytes", "Bytes that are fetched and not acknowledged", _FLOW)
         looped = _counter("looped_records", "Records left out, as they had come from the destination", _FLOW)
@@ -43,12 +45,14 @@ class _Flows(Collector):
         for flow in self._flows:
             label = (flow.label,)
             paused.add_metric(label, flow.state == "paused")
+            ended.add_metric(label, flow.state == "ended")
+            failing.add_metric(label, len(flow.failing))
             waiting.add_metric(label, bool(flow.waits))
             under_way.add_metric(label, flow.underway_bytes)
             looped.add_metric(label, flow.looped)
             aborted.add_metric(label, flow.aborted)
             lost.add_metric(label, flow.lost)
-        yield from (paused, waiting, under_way, looped, aborted, lost)
+        yield from (paused, ended, failing, waiting, under_way, looped, aborted, lost)
 
     def _of_topics(self) -> Iterator[Metric]:
         records = _counter("records", "Records that the destination has acknowledged", _TOPIC)

@@ -81,7 +81,10 @@ def build_app(flows: Sequence[Watched], looking: Looking, clock: Clock, guard: G
 
 
 def _wrong(status: FlowStatus) -> Iterator[str]:
+    if status.failed is not None:
+        yield f"it has ended: {status.failed}"
     yield from status.waits
+    yield from status.failing
     yield from (f"{what}: {why}" for what, why in sorted(status.stops.items()))
 
 

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 from fairlead.listening.addresses import bind, check_exposure
@@ -38,6 +39,7 @@ async def watched(
     await listener.start(listening)
     say(f"page, metrics, pause and resume: {url_of(listening, address, None)}/")
     looks = asyncio.create_task(_keep_looking(looking, flows))
+    looks.add_done_callback(partial(_tell_end, say))
     try:
         yield
     finally:
@@ -46,7 +48,13 @@ async def watched(
         await listener.stop()
 
 
+def _tell_end(say: Callable[[str], None], looks: asyncio.Task[None]) -> None:
+    """They end with the mirror; else with a fault of the program."""
+    if not looks.cancelled() and (error := looks.exception()) is not None:
+        say(f"page and metrics: how far the sources are is looked at no more: {error!r}")
+
+
 async def _keep_looking(looking: Looking, flows: Sequence[Watched]) -> None:
     while True:
-        await looking.look([flow.mirror for flow in flows if flow.mirror is not None])
+        await looking.look([flow.mirror for flow in flows if flow.mirror is not None and not flow.ended])
         await asyncio.sleep(LOOK_SECONDS)

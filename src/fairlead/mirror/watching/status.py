@@ -32,6 +32,14 @@ class Watched(Protocol):
     @property
     def paused(self) -> bool: ...
 
+    @property
+    def ended(self) -> bool: ...
+
+    @property
+    def failed(self) -> str | None:
+        """Why it has ended, if it is not as it should."""
+        ...
+
     def pause(self, paused: bool) -> None: ...
 
 
@@ -104,7 +112,9 @@ class FlowStatus:
     label: str
     name: str
     state: str
-    """`running`, `paused` or `waiting`."""
+    """`running`, `paused`, `waiting` or `ended`."""
+    failed: str | None
+    """Why it has ended, if it is not as it should."""
     waits: Sequence[str]
     """What it waits for."""
     topics: Sequence[TopicStatus]
@@ -115,6 +125,8 @@ class FlowStatus:
     lost: int
     """Offsets lost at the source since the process began."""
     underway_bytes: int
+    failing: Sequence[str]
+    """What does not go along with the records now: groups, settings, access rules."""
     stops: Mapping[str, str]
     """Partition or topic → why it stands still."""
     notes: Mapping[str, str]
@@ -124,22 +136,30 @@ def status_of(flow: Watched, looking: Looking, clock: Clock) -> FlowStatus:
     """What there is to see now."""
     mirror = flow.mirror
     if mirror is None:
-        waits = ["the destination has not answered yet"]
-        return FlowStatus(flow.label, flow.name, "waiting", waits, (), 0, 0, 0, 0, {}, {})
-    waits, tally = list(mirror.waits()), mirror.tally
+        waits = [] if flow.ended else ["the destination has not answered yet"]
+        return FlowStatus(flow.label, flow.name, _state(flow, waits), flow.failed, waits, (), 0, 0, 0, 0, (), {}, {})
+    waits, tally = [] if flow.ended else list(mirror.waits()), mirror.tally
     return FlowStatus(
         label=flow.label,
         name=flow.name,
-        state="paused" if flow.paused else "waiting" if waits else "running",
+        state=_state(flow, waits),
+        failed=flow.failed,
         waits=waits,
         topics=list(_topics(mirror, looking, clock.monotonic_ms())),
         looped=tally.looped_records,
         aborted=tally.aborted_records,
         lost=tally.lost_offsets,
         underway_bytes=mirror.bytes_under_way,
+        failing=[f"{what}: {why}" for what, reasons in sorted(tally.failing.items()) for why in reasons],
         stops=dict(tally.stops),
         notes=dict(tally.notes),
     )
+
+
+def _state(flow: Watched, waits: Sequence[str]) -> str:
+    if flow.ended:
+        return "ended"
+    return "paused" if flow.paused else "waiting" if waits else "running"
 
 
 def _topics(mirror: Mirror, looking: Looking, now_ms: int) -> Iterator[TopicStatus]:

@@ -192,7 +192,8 @@ class Coordinator:
         for number in pair.numbers:
             standing = self._by_number.pop(number)
             if standing.number == number:
-                standing.nobody_has_it(in_order=not pair.broken)
+                for_good = self._slots[self._worker(standing)].over
+                standing.nobody_has_it(in_order=not pair.broken, for_good=for_good)
 
     # ------------------------------------------------------------ connections
 

@@ -99,14 +99,15 @@ class RemoteStanding(Standing):
         """Wait until no worker fetches it."""
         await self._free.wait()
 
-    def nobody_has_it(self, *, in_order: bool) -> None:
-        """Its worker is gone, `in_order` or not: what was under way is not."""
+    def nobody_has_it(self, *, in_order: bool, for_good: bool) -> None:
+        """Its worker is gone, `in_order` or not. What was under way is fetched again, but where that was `for_good`."""
         if self.number is not None:
             self.begun_again()
         if not in_order or (self._load.route.by_key and self.frontier != self.position.offset):
             self.frontier, self.uncertain = None, True
         self.number = None
-        self.records_under_way = self.bytes_under_way = 0
+        if not for_good:
+            self.records_under_way = self.bytes_under_way = 0
         self._free.set()
 
     def stop(self, why: str) -> None:
