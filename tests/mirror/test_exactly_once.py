@@ -189,7 +189,9 @@ class SlowRegistry(FakeCluster):
         return await super().topics(names)
 
 
-async def test_what_is_worked_on_while_a_transaction_fails_is_not_sent_after_it(world: World) -> None:
+async def test_what_is_worked_on_while_a_transaction_fails_is_not_sent_after_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The batches of a producer that is not known yet wait for the registry; the lane goes back meanwhile."""
     source = SlowRegistry("a")
     source.make("t")
@@ -199,7 +201,14 @@ async def test_what_is_worked_on_while_a_transaction_fails_is_not_sent_after_it(
     await until(partial(has, world, 4))
     failures = failing(1, lambda: Aborted("as the test wants"))
     world.b.fails = lambda transactional_id: failures(transactional_id) if source.waits else None
+    commit = FakeTransactional.commit
+
+    async def commit_once_it_waits(self: FakeTransactional) -> None:
+        await until(lambda: source.waits or source.gate.is_set())
+        await commit(self)
+
     source.gate.clear()
+    monkeypatch.setattr(FakeTransactional, "commit", commit_once_it_waits)
     source.put("t", 0, numbers(4, 8))
     source.put("t", 0, numbers(8, 12), producer_id=7)
     await until(lambda: any("as the test wants" in line for line in world.said))

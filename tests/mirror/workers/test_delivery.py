@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.mirror.fake import FakeCluster, FakeFeed
+from tests.mirror.fake import FakeCluster, FakeFeed, FakeTransactional
 from tests.support.waiting import a_quiet_while, in_time, until
 
 from fairlead.mirror.books.book import Position, position_record
@@ -127,20 +127,27 @@ async def test_a_position_that_nobody_had_told_counts_if_it_is_of_the_same_topic
     ]
 
 
-async def test_a_worry_of_what_was_fetched_before_a_failure_is_not_told() -> None:
+async def test_a_worry_of_what_was_fetched_before_a_failure_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it is fetched again, from the last position that was committed. The reader may be gone, so that nobody
     has given the partition anew: what is decided of the worry would be taken for its own."""
     rig = Rig()
     rig.feed.at = 8
     failed: list[str] = []
+    commit = FakeTransactional.commit
+
+    async def commit_once_asked(self: FakeTransactional) -> None:
+        if self.id.endswith(".a"):
+            await until(lambda: rig.feed.asked)
+        await commit(self)
 
     def fails(transactional_id: str) -> FairleadError | None:
-        if transactional_id.endswith(".a") and rig.feed.asked and not failed:
+        if transactional_id.endswith(".a") and not failed:
             failed.append(transactional_id)
             return Aborted("as the test wants")
         return None
 
     rig.b.fails = fails
+    monkeypatch.setattr(FakeTransactional, "commit", commit_once_asked)
     async with rig.running():
         rig.open()
         await until(lambda: any(each.back for each in rig.told))
