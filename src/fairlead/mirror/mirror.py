@@ -105,6 +105,7 @@ class Mirror:
         self._begun: list[Source] = []
         """Those of them that are mirrored from."""
         self.paused = False
+        self._told: set[str] = set()
         self.finished = False
         """It has done all that `--once` or `--dry-run` asks for."""
         self._holds = False
@@ -238,7 +239,7 @@ class Mirror:
 
     def _settings_of(self, source: Source) -> Settings:
         there, here, copied = source.cluster, self._destination.cluster, self._options.follows.copied
-        return Settings(there, here, copied, self.tally, self._say)
+        return Settings(there, here, copied, self.tally, self._tell)
 
     def _acls_of(self, source: Source) -> Acls:
         return Acls(source.cluster, self._destination.cluster, self.tally)
@@ -457,6 +458,12 @@ class Mirror:
             self._say(
                 f"consumer groups: not all could be moved in {_LAST_MOVE_SECONDS:g} s; they are with the next start"
             )
+
+    def _tell(self, line: str) -> None:
+        """Say what goes on as it is and would be said again and again, once."""
+        if line not in self._told:
+            self._told.add(line)
+            self._say(line)
 
     async def _show_progress(self) -> None:
         loop = asyncio.get_running_loop()

@@ -166,8 +166,8 @@ async def test_a_mirror_that_ends_by_itself_moves_groups_for_as_long_as_that_tak
     assert at(world.b, "g1") == 2
     told = "consumer groups: not all could be moved in 0 s; they are with the next start"
     assert told not in world.said
-    async with world.running():
-        await until(lambda: any("nothing behind" in line for line in world.said))
+    async with world.running() as mirror:
+        await until(lambda: mirror.equal_from)
         commit(world.a, "g1", 3)
     assert told in world.said
 
