@@ -53,10 +53,10 @@ def _play(sites: Sites, console: Console, options: argparse.Namespace) -> Play:
     finally:
         play.end()
     console.print(table("containers of ducks", play.stage.claims))
-    if options.acts == len(ACTS):
+    if options.acts == len(ACTS) and play.stage.good:
         from examples.shipping.picture import Seen, draw  # needs matplotlib, and nothing else here does
 
-        seen = Seen(play.tracks, sydney.OVERBOARD, PORTS[sydney.PORT], play.watch.course)
+        seen = Seen(play.tracks, len(play.alerted), PORTS[sydney.PORT], play.watch.course)
         draw(seen, options.chart)
         console.print(f"picture: {options.chart}", highlight=False, soft_wrap=True)
     return play

@@ -95,12 +95,17 @@ def streams() -> list[tuple[str, str]]:
     shared = [(HUB, stream) for stream in WORLDWIDE]
     own = [(port, movements_of(port)) for port in PORTS]
     hub = [(HUB, stream) for stream in (RETAIL, RECIPIENTS, SUMMARIES, heard_at(HUB))]
-    ships = [(ship, stream) for ship in SHIPS for stream in sorted({*_of_ship(ship)})]
+    ships = [(ship, stream) for ship in SHIPS for stream in sorted({*_of_ship(ship), *_told_to(ship)})]
     return [*shared, *own, *hub, ("tokyo", REPORTS), *ships]
 
 
 def _of_ship(ship: str) -> list[str]:
     return [stream for (name, _), streams in CARRIED.items() if name == ship for stream in streams]
+
+
+def _told_to(ship: str) -> list[str]:
+    """What its ports say of what they load and unload."""
+    return [movements_of(port) for name, port in CARRIED if name == ship]
 
 
 def links_between_offices() -> list[Link]:
@@ -113,8 +118,8 @@ def links_between_offices() -> list[Link]:
 
 
 def links_of_call(ship: str, port: str) -> list[Link]:
-    """What the ship asks of the port, both ways."""
-    return [Link(stream, ship, port, True) for stream in CARRIED[ship, port]]
+    """What the ship asks of the port: both ways, and what the port says of what it loads and unloads."""
+    return [*(Link(stream, ship, port, True) for stream in CARRIED[ship, port]), Link(movements_of(port), port, ship)]
 
 
 def partner(stream: str, source: str, replica: str, topics: str = "") -> list[tuple[str, ...]]:

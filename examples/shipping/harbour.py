@@ -1,7 +1,7 @@
 """What happens at a quay without a person: links that begin and end with a ship's call, containers that change hands.
 
 The ship asks. It knows by its own position where it lies (`call_at`), and types the commands that set up its streams
-with the port's, both ways in one agreement; when it sails they are paused.
+with the port's, both ways in one agreement. When it sails they are paused, and at its next call there they go on.
 """
 
 from __future__ import annotations
@@ -57,8 +57,15 @@ class Harbour:
             list(pool.map(lambda each: self._sites.command(*each), commands[1:]))
 
     def docks(self, ship: str, port: str) -> None:
-        """The ship sets up its links with the port."""
-        self.type([link.set_up() for link in links_of_call(ship, port)])
+        """The ship sets up its links with the port, or lets those of an earlier call go on."""
+        links = links_of_call(ship, port)
+        known = [link for link in links if _of(self._rows(link.source, link.stream), link.replica) is not None]
+        for commands in (
+            [order for link in known for order in link.order("resume")],
+            [link.set_up() for link in links if link not in known],
+        ):
+            if commands:
+                self.type(commands)
 
     def in_step(self, links: Iterable[Link], what: str) -> None:
         """Wait until both ends have what the other had, and those behind them too: all are asked several times over, as

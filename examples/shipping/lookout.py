@@ -21,7 +21,7 @@ Alert = tuple[str, str]
 class Delays:
     """In seconds, over all alerts and offices."""
 
-    p99: float
+    median: float
     most: float
     count: int
 
@@ -33,15 +33,17 @@ class Sightings:
         self.seen: dict[Alert, float] = {}
         """Seconds from the reading that showed it to its being read here."""
         self.twice: list[Alert] = []
+        self.next_offset = 0
+        """All before it was read."""
 
     def took(self, value: bytes, now: float) -> None:
-        """Note an alert; `heard` in it is the time of the record of the reading."""
+        """Note an alert; `timestamp` in it is that of the record of the reading."""
         said = json.loads(value)
         alert = str(said["container"]), str(said["kind"])
         if alert in self.seen:
             self.twice.append(alert)
         else:
-            self.seen[alert] = now - datetime.fromisoformat(said["heard"]).timestamp()
+            self.seen[alert] = now - datetime.fromisoformat(said["timestamp"]).timestamp()
 
 
 class Lookout(Sightings):
@@ -65,10 +67,11 @@ class Lookout(Sightings):
             for message in self._consumer.consume(100, 0.05):
                 if message.error() is None:
                     self.took(message.value() or b"", time.time())
+                    self.next_offset = (message.offset() or 0) + 1
 
 
 def delays(seen: Mapping[str, Mapping[Alert, float]], alerts: Iterable[Alert]) -> Delays:
     """Of some alerts, in all offices that have seen them."""
     chosen = set(alerts)
     found = sorted(after for office in seen.values() for alert, after in office.items() if alert in chosen)
-    return Delays(percentile(found, 0.99), found[-1], len(found)) if found else Delays(0, 0, 0)
+    return Delays(percentile(found, 0.5), found[-1], len(found)) if found else Delays(0, 0, 0)

@@ -22,10 +22,11 @@ WEST = -12.0
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the picture tells."""
+    """What the picture tells, of a play whose claims hold."""
 
     tracks: Mapping[str, Sequence[Place]]
     lost: int
+    """So many containers every office was told of."""
     lost_at: Place
     course: Course
 
@@ -45,7 +46,7 @@ def _east(lon: float) -> float:
 
 
 def _world(axes: Axes, seen: Seen) -> None:
-    for one, other in _offices(seen.course.lines):
+    for one, other in _offices(seen.course.shown):
         ends = [PORTS[one], PORTS[other]]
         axes.plot([_east(lon) for _, lon in ends], [lat for lat, _ in ends], ":", color="#b8bcc2", linewidth=1)
     for ship, track in seen.tracks.items():

@@ -44,6 +44,10 @@ class Play:
         self.at: dict[str, Site] = {}
         self.ships: dict[str, Ship] = {}
         self.tracks: dict[str, list[routes.Place]] = {}
+        self.gone: list[Container] = []
+        """Overboard, as only the world knows."""
+        self.alerted: set[str] = set()
+        """Containers of which every office has read that they are overboard."""
         self._sites = sites
         self._made: list[Link] = []
         self._analysts: Analysts | None = None
@@ -86,6 +90,7 @@ class Play:
     # ------------------------------------------------------------ the map
 
     def chapter(self, title: str) -> None:
+        self.watch.look()
         self.watch.course.chapter = title
         self.stage.say(title.upper())
 
@@ -104,7 +109,7 @@ class Play:
             yield
 
     def _map(self) -> Text:
-        return Text(textmap.draw(self.watch.course.lines, list(self.ships.values())), no_wrap=True)
+        return Text(textmap.draw(self.watch.course.shown, list(self.ships.values())), no_wrap=True)
 
     # ------------------------------------------------------------ in port
 
@@ -126,6 +131,7 @@ class Play:
         self.ships[ship] = Ship(
             ship, PORTS[port], f"lies in {port}", self.ships[ship].waits if ship in self.ships else 0
         )
+        self.watch.course.calls[ship] = port
         self.harbour.docks(ship, port)
         with self.moving():
             self.harbour.in_step(fleet.links_of_call(ship, port), f"{ship} and {port} are in step")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message, Producer, TopicPartition
 from examples.ships.asked import Asked
@@ -60,17 +62,29 @@ def read(bootstrap: str, topics: Sequence[str], count: int) -> dict[tuple[str, i
     Raises:
         SiteFailed: they did not come.
     """
+    messages = _messages(bootstrap, topics, count)
+    return {(str(each.topic()), each.offset() or 0): each.value() or b"" for each in messages}
+
+
+def latest(bootstrap: str, topic: str, count: int = 1) -> list[dict[str, Any]]:
+    """The JSON that a topic holds, once it has `count` records; the last record of each key. Raises: SiteFailed."""
+    newest = {each.key(): each.value() or b"" for each in _messages(bootstrap, [topic], count)}
+    return [json.loads(value) for value in newest.values()]
+
+
+def _messages(bootstrap: str, topics: Sequence[str], count: int) -> list[Message]:
+    """In the order of each topic."""
     ends = _ends(Asked(bootstrap, topics, 1), count)
     reader = consumer(bootstrap, "shipping-history", log_level=2)
     try:
         reader.assign([TopicPartition(topic, 0, OFFSET_BEGINNING) for topic in topics])
-        found: dict[tuple[str, int], bytes] = {}
+        found: list[Message] = []
         deadline = time.monotonic() + READ_SECONDS
         while len(found) < ends:
             for message in reader.consume(ends - len(found), 0.2):
                 if (error := message.error()) is not None:
                     raise SiteFailed(f"{bootstrap}: {error.str()}")
-                found[str(message.topic()), message.offset() or 0] = message.value() or b""
+                found.append(message)
             if time.monotonic() > deadline:
                 raise SiteFailed(f"{bootstrap}: {len(found):,} of {ends:,} records were read in {READ_SECONDS} s")
         return found

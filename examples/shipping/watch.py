@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-from examples.ships.sites import Site
+from examples.ships.sites import Site, SiteFailed
 
 EVERY_SECONDS = 1.0
 Way = tuple[str, str]
 """From cluster to cluster, all streams together."""
+Sent = tuple[Way, str]
+"""A stream of a way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What is known of a way at a moment."""
+    """What is known of a way, or of one of its streams, at a moment."""
 
     waiting: int
     """Records that its links have not brought yet; the replica may have them over others."""
@@ -45,15 +47,17 @@ class Course:
     """All that was seen."""
 
     chapter: str = ""
-    lines: Mapping[Way, Line] = field(default_factory=dict)
+    calls: dict[str, str] = field(default_factory=dict)
+    """Of each ship, the port of its present or last call."""
+    said: dict[Sent, Line] = field(default_factory=dict)
+    """What was said last of each stream; where there is no answer, what was said before stays."""
     waiting: dict[Way, list[tuple[float, int]]] = field(default_factory=dict)
     moved: dict[tuple[str, Way], Moved] = field(default_factory=dict)
 
-    def saw(self, seconds: float, lines: Mapping[Way, Line]) -> None:
+    def saw(self, seconds: float, said: Mapping[Sent, Line]) -> None:
         """Note what the clusters said."""
-        for way, line in lines.items():
-            self.waiting.setdefault(way, []).append((seconds, line.waiting))
-            before = self.lines.get(way, Line(0, 0, 0, False))
+        for sent, line in said.items():
+            before, way = self.said.get(sent, Line(0, 0, 0, False)), sent[0]
             records, size = line.records - before.records, line.size_bytes - before.size_bytes
             if size > 0:
                 started = Moved(self.chapter, way, seconds, seconds)
@@ -61,7 +65,17 @@ class Course:
                 moved.last = seconds
                 moved.records += records
                 moved.size_bytes += size
-        self.lines = {**self.lines, **lines}
+        self.said = {**self.said, **said}
+        for way, line in self.shown.items():
+            self.waiting.setdefault(way, []).append((seconds, line.waiting))
+
+    @property
+    def shown(self) -> dict[Way, Line]:
+        """By way, without those of a ship's earlier calls: what waits there goes over the present one."""
+        return {way: line for way, line in summed(self.said).items() if not self._is_past(way)}
+
+    def _is_past(self, way: Way) -> bool:
+        return any(self.calls.get(ship, port) != port for ship, port in (way, way[::-1]))
 
 
 class Watch:
@@ -73,6 +87,7 @@ class Watch:
         self._began = time.monotonic()
         self._client = httpx.Client(trust_env=False, timeout=10)
         self._turn = threading.Lock()
+        self._failure: Exception | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
         self._thread.start()
@@ -80,38 +95,53 @@ class Watch:
     def look(self) -> None:
         """How it is now."""
         with self._turn:
-            rows = [row for site, stream in self._asked for row in _rows(self._client, site, stream)]
-            self.course.saw(time.monotonic() - self._began, summed(rows))
+            said = [each for site, stream in self._asked for each in _said(self._client, site, stream)]
+            self.course.saw(time.monotonic() - self._began, dict(said))
 
     def stop(self) -> None:
+        """End the thread.
+
+        Raises:
+            SiteFailed: it has ended before, so the course lacks what came then.
+        """
         self._stopping.set()
         self._thread.join()
         self._client.close()
+        if self._failure is not None:
+            raise SiteFailed(f"the watch over the links has ended: {self._failure!r}") from self._failure
 
     def _run(self) -> None:
-        while not self._stopping.wait(EVERY_SECONDS):
-            self.look()
+        try:
+            while not self._stopping.wait(EVERY_SECONDS):
+                self.look()
+        except Exception as error:  # whatever it was: who stops the watch is told
+            self._failure = error
 
 
-def _rows(client: httpx.Client, site: Site, stream: str) -> list[tuple[str, dict[str, Any]]]:
-    """Of one stream, as its cluster says; none where the stream is not there yet, or the cluster has ended."""
+def _said(client: httpx.Client, site: Site, stream: str) -> list[tuple[Sent, Line]]:
+    """Of one stream, as its cluster says; nothing where the stream is not there yet, or the cluster has ended."""
     try:
         answer = client.get(f"{site.http}/rest/stream/replica/list", params={"path": stream}).json()
     except httpx.HTTPError:
         return []
-    return [(site.name, row) for row in answer.get("data", ())] if answer["status"] == "OK" else []
+    rows = answer.get("data", ()) if answer["status"] == "OK" else ()
+    return [(((site.name, str(row["cluster"])), stream), line_of(row)) for row in rows]
 
 
-def summed(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[Way, Line]:
+def line_of(row: Mapping[str, Any]) -> Line:
+    """A row of `stream replica list`."""
+    return Line(row["putsPending"], row["recordsCopied"], row["bytesCopied"], row["paused"])
+
+
+def summed(said: Mapping[Sent, Line]) -> dict[Way, Line]:
     """By way; it is paused if all of it is."""
     found: dict[Way, Line] = {}
-    for source, row in rows:
-        way = (source, str(row["cluster"]))
+    for (way, _), line in said.items():
         so_far = found.get(way, Line(0, 0, 0, True))
         found[way] = Line(
-            so_far.waiting + row["putsPending"],
-            so_far.records + row["recordsCopied"],
-            so_far.size_bytes + row["bytesCopied"],
-            so_far.paused and row["paused"],
+            so_far.waiting + line.waiting,
+            so_far.records + line.records,
+            so_far.size_bytes + line.size_bytes,
+            so_far.paused and line.paused,
         )
     return found

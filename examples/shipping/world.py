@@ -71,7 +71,7 @@ class World:
         """The port writes what it loads onto a ship or unloads from it; `lost` it writes too."""
         receiver = self._receivers[port]
         for each in containers:
-            said = {"container": each.number, "ship": ship, "port": port, "event": event}
+            said = {"container": each.number, "ship": ship, "port": port, "event": event, "bay": each.bay}
             number = self._moves[each.number]
             self._moves[each.number] += 1
             value = json.dumps({**said, "number": number, "owner": each.owner, "cargo": each.cargo}).encode()

@@ -6,10 +6,12 @@ import json
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 from examples.shipping import cargo, fleet, textmap
+from examples.shipping import watch as watching
 from examples.shipping.acts.reckoning import heard_in_singapore, moved_table
 from examples.shipping.fleet import CLUSTERS, HUB, OFFICES, SHIPS, WORLDWIDE, Link
 from examples.shipping.harbour import call_at, short
@@ -19,9 +21,10 @@ from examples.shipping.receivers import gapless
 from examples.shipping.routes import PORTS
 from examples.shipping.sensors import BEGAN_MS
 from examples.shipping.textmap import HEIGHT, WIDTH, Ship
-from examples.shipping.watch import Course, Line, Moved, Watch, summed
+from examples.shipping.watch import Course, Line, Moved, Watch, line_of, summed
 from examples.shipping.world import counts_through, stages_of
-from examples.ships.sites import Site
+from examples.ships.sites import Site, SiteFailed
+from tests.support.waiting import wait_until
 
 TOPIC = "/containers/blue:BBLU0001000"
 
@@ -57,6 +60,7 @@ def test_streams_that_a_ship_brings_are_on_board_and_worldwide() -> None:
     """Each is made on the ship before it first asks a port."""
     made = set(fleet.streams())
     for (ship, port), streams in fleet.CARRIED.items():
+        assert {(ship, link.stream) for link in fleet.links_of_call(ship, port)} <= made
         assert ship in SHIPS
         assert port in fleet.PORTS
         assert set(streams) <= set(WORLDWIDE)
@@ -137,38 +141,80 @@ def test_a_history_tells_places_in_its_order_and_a_gap_is_seen() -> None:
 # ---------------------------------------------------------------- links seen
 
 
-def row(replica: str, waiting: int, size: int, *, paused: bool = False) -> tuple[str, dict[str, object]]:
-    said = {"cluster": replica, "putsPending": waiting, "recordsCopied": size // 10, "bytesCopied": size}
-    return "tokyo", {**said, "paused": paused}
+def said(waiting: int, size: int, *, paused: bool = False) -> Line:
+    return line_of({"putsPending": waiting, "recordsCopied": size // 10, "bytesCopied": size, "paused": paused})
 
 
 def test_streams_of_a_way_are_summed_and_it_rests_only_as_a_whole() -> None:
     """Waiting, records and bytes."""
-    found = summed([row(HUB, 3, 100), row(HUB, 4, 50, paused=True), row("bluewhale", 9, 0, paused=True)])
-    assert found == {("tokyo", HUB): Line(7, 15, 150, False), ("tokyo", "bluewhale"): Line(9, 0, 0, True)}
+    way, other = ("tokyo", HUB), ("tokyo", "bluewhale")
+    found = summed(
+        {
+            (way, "/ships"): said(3, 100),
+            (way, "/alerts"): said(4, 50, paused=True),
+            (other, "/ships"): said(9, 0, paused=True),
+        }
+    )
+    assert found == {way: Line(7, 15, 150, False), other: Line(9, 0, 0, True)}
 
 
 def test_what_moved_is_counted_by_chapter_from_first_to_last() -> None:
     """What had moved before is not counted again, and what stands still is no movement."""
     course, way = Course("A"), ("tokyo", HUB)
     for seconds, size in ((1, 0), (2, 100), (3, 300), (4, 300)):
-        course.saw(seconds, {way: Line(0, size // 10, size, False)})
+        course.saw(seconds, {(way, "/ships"): said(0, size)})
     course.chapter = "B"
-    course.saw(5, {way: Line(2, 30, 300, False)})
-    course.saw(6, {way: Line(0, 35, 350, False)})
+    course.saw(5, {(way, "/ships"): said(2, 300)})
+    course.saw(6, {(way, "/ships"): said(0, 350)})
     assert list(course.moved.values()) == [Moved("A", way, 2, 3, 30, 300), Moved("B", way, 6, 6, 5, 50)]
     assert course.waiting[way][-2:] == [(5, 2), (6, 0)]
     assert moved_table(list(course.moved.values())).row_count == 2
 
 
-def test_a_watch_looks_when_it_is_told_to_and_ends() -> None:
-    """A cluster that has ended says nothing."""
+def test_a_stream_without_an_answer_stays_as_it_was() -> None:
+    """What it had sent is not counted again when it answers again."""
+    course, way = Course("A"), ("tokyo", HUB)
+    course.saw(1, {(way, "/ships"): said(0, 100), (way, "/alerts"): said(0, 50)})
+    course.saw(2, {(way, "/alerts"): said(0, 60)})
+    course.saw(3, {(way, "/ships"): said(0, 130), (way, "/alerts"): said(0, 60)})
+    assert course.moved["A", way].size_bytes == 190
+
+
+def test_only_the_lines_of_a_ships_last_call_are_shown() -> None:
+    """What it writes at sea waits for the port that it left until it calls at the next, and no longer for that."""
+    course, tokyo, hub = Course("A"), ("bluewhale", "tokyo"), ("bluewhale", HUB)
+    course.calls["bluewhale"] = "tokyo"
+    course.saw(1, {(tokyo, "/ships"): said(7, 100, paused=True), (tokyo[::-1], "/ships"): said(0, 100, paused=True)})
+    assert course.shown.keys() == {tokyo, tokyo[::-1]}
+    course.calls["bluewhale"] = HUB
+    course.saw(2, {(tokyo, "/ships"): said(9, 100, paused=True), (hub, "/ships"): said(8, 10)})
+    assert course.shown == {hub: said(8, 10)}
+    assert course.waiting[tokyo] == [(1, 7)]
+    assert course.waiting[hub] == [(2, 8)]
+
+
+def ended() -> subprocess.Popen[bytes]:
+    """A program that has ended."""
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    watch = Watch({"tokyo": Site("tokyo", "", "http://127.0.0.1:1", gone)}, {"tokyo": ["/ships"]})
+    return gone
+
+
+def test_a_watch_whose_thread_has_died_says_so_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The course would lack what came then."""
+    monkeypatch.setattr(watching, "EVERY_SECONDS", 0)
+    watch = Watch({"tokyo": Site("tokyo", "", "http://host:port", ended())}, {"tokyo": ["/ships"]})
+    wait_until(lambda: "watch" not in {thread.name for thread in threading.enumerate()}, "the thread has died")
+    with pytest.raises(SiteFailed, match="watch over the links"):
+        watch.stop()
+
+
+def test_a_watch_looks_when_it_is_told_to_and_ends() -> None:
+    """A cluster that has ended says nothing."""
+    watch = Watch({"tokyo": Site("tokyo", "", "http://127.0.0.1:1", ended())}, {"tokyo": ["/ships"]})
     watch.look()
     watch.stop()
-    assert watch.course.lines == {}
+    assert watch.course.shown == {}
 
 
 # ---------------------------------------------------------------- alerts
@@ -177,18 +223,19 @@ def test_a_watch_looks_when_it_is_told_to_and_ends() -> None:
 def test_a_lookout_notes_an_alert_once_with_its_delay() -> None:
     """From the time of the reading that showed it; the same alert again is told apart."""
     lookout = Sightings()
-    said = json.dumps({"container": "C1", "kind": "overboard", "heard": "1970-01-01T00:00:10.250Z"}).encode()
-    lookout.took(said, 11.5)
-    lookout.took(said, 99)
+    value = json.dumps({"container": "C1", "kind": "overboard", "timestamp": "1970-01-01T00:00:10.250Z"}).encode()
+    lookout.took(value, 11.5)
+    lookout.took(value, 99)
     assert lookout.seen == {("C1", "overboard"): 1.25}
     assert lookout.twice == [("C1", "overboard")]
 
 
 def test_delays_are_those_of_the_chosen_alerts_in_all_offices() -> None:
     """The worst office counts."""
-    seen = {"tokyo": {("C1", "overboard"): 1.0, ("C2", "silent"): 9.0}, "london": {("C1", "overboard"): 2.0}}
-    found = delays(seen, [("C1", "overboard")])
-    assert (found.p99, found.most, found.count) == (2.0, 2.0, 2)
+    alert = ("C1", "overboard")
+    seen = {"tokyo": {alert: 1.0, ("C2", "silent"): 9.0}, "london": {alert: 3.0}, "sydney": {alert: 2.0}}
+    found = delays(seen, [alert])
+    assert (found.median, found.most, found.count) == (2.0, 3.0, 3)
     assert delays(seen, [("C3", "overboard")]).count == 0
 
 
@@ -229,7 +276,9 @@ def test_a_picture_is_drawn(tmp_path: Path) -> None:
 
     course = Course("A")
     for second in range(4):
-        course.saw(second, {("bluewhale", "tokyo"): Line(second, 1, 1, False), (HUB, "tokyo"): Line(0, 1, 1, False)})
+        course.saw(
+            second, {(("bluewhale", "tokyo"), "/ships"): said(second, 10), ((HUB, "tokyo"), "/ships"): said(0, 10)}
+        )
     way = [(each.lat, each.lon) for each in voyage("bluewhale", "tokyo", HUB, BEGAN_MS, 168)]
     file = tmp_path / "deeper" / "shipping.png"
     draw(Seen({"bluewhale": way, "blueheron": []}, 3, PORTS["sydney"], course), file)

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from examples.shipping import cargo, heard, routes, sensors
 from examples.shipping.pipelines.lost import SILENT_AFTER, Bay
-from examples.shipping.pipelines.movements import state_after
+from examples.shipping.pipelines.movements import Course, state_after
 from examples.shipping.sensors import BEGAN_MS, HOUR_MS, Reading, Sensor, Where
 from pyais import encode_dict
 
@@ -125,12 +125,10 @@ def test_a_container_overboard_is_told_at_once_and_once() -> None:
     containers = cargo.from_tokyo()[:3]
     listening = [Sensor(container, index) for index, container in enumerate(containers)]
     at, bay = Where("ship", -34, 151, BEGAN_MS, 0.9), Bay({})
-    calm = [alert for _ in range(20) for each in sensors.round_of(listening, at) for alert in bay.took(each)]
-    assert calm == []
-    said = [alert for reading in listening[0].overboard(at) for alert in bay.took(reading)]
+    assert heard_in(bay, listening, at, 20) == []
+    said = [alert for reading in listening[0].overboard(at) for alert in bay.took(reading, 1)]
     assert said == [(containers[0].number, "overboard")]
-    later = [alert for _ in range(20) for each in sensors.round_of(listening[1:], at) for alert in bay.took(each)]
-    assert later == []
+    assert heard_in(bay, listening[1:], at, 20) == []
 
 
 def test_silence_is_an_alert_only_while_neighbours_are_heard() -> None:
@@ -138,14 +136,42 @@ def test_silence_is_an_alert_only_while_neighbours_are_heard() -> None:
     containers = cargo.from_tokyo()[:3]
     listening = [Sensor(container, index) for index, container in enumerate(containers)]
     at, bay = Where("ship", -34, 151, BEGAN_MS), Bay({})
-    for reading in sensors.round_of(listening, at):
-        bay.took(reading)
-    alone = [alert for _ in range(50) for each in sensors.round_of(listening[:1], at) for alert in bay.took(each)]
-    assert alone == []
+    heard_in(bay, listening, at, 1)
+    assert heard_in(bay, listening[:1], at, 50) == []
     bay = Bay.loads(bay.dumps())
-    first = [alert for _ in range(SILENT_AFTER) for each in listening[1].heard(at) for alert in bay.took(each)]
-    assert first == [(containers[2].number, "silent")]
-    assert [alert for each in listening[1].heard(at) for alert in bay.took(each)] == []
+    assert heard_in(bay, listening[1:2], at, SILENT_AFTER) == [(containers[2].number, "silent")]
+    assert heard_in(bay, listening[1:2], at, 1) == []
+
+
+def test_a_sensor_that_is_heard_again_may_fall_silent_again() -> None:
+    """Each time is told once."""
+    listening = [Sensor(container, index) for index, container in enumerate(cargo.from_tokyo()[:3])]
+    at, bay = Where("ship", -34, 151, BEGAN_MS), Bay({})
+    silent = [(listening[0].container.number, "silent")]
+    for _ in range(2):
+        assert heard_in(bay, listening, at, 1) == []
+        assert heard_in(bay, listening[1:], at, 2 * SILENT_AFTER) == silent
+
+
+def test_a_container_that_was_unloaded_is_not_missed_on_board() -> None:
+    """Nor by what was read before and comes late; loaded again, it is watched over again."""
+    containers = cargo.from_tokyo()[:3]
+    listening = [Sensor(container, index) for index, container in enumerate(containers)]
+    at, bay = Where("ship", -34, 151, BEGAN_MS), Bay({})
+    assert heard_in(bay, listening, at, 3, when=1) == []
+    bay.unloaded(containers[0].number, 2)
+    bay = Bay.loads(bay.dumps())
+    assert heard_in(bay, listening[:1], at, 1, when=1) == []
+    assert heard_in(bay, listening[1:], at, 3 * SILENT_AFTER, when=3) == []
+    assert heard_in(bay, listening, at, 1, when=4) == []
+    assert heard_in(bay, listening[1:], at, SILENT_AFTER, when=5) == [(containers[0].number, "silent")]
+
+
+def heard_in(bay: Bay, listening: list[Sensor], at: Where, rounds: int, when: float = 0) -> list[tuple[str, str]]:
+    """The alerts of some rounds of readings, written at `when`."""
+    return [
+        alert for _ in range(rounds) for reading in sensors.round_of(listening, at) for alert in bay.took(reading, when)
+    ]
 
 
 def test_a_ship_docks_by_lying_still_and_leaves_by_going_away() -> None:
@@ -155,3 +181,14 @@ def test_a_ship_docks_by_lying_still_and_leaves_by_going_away() -> None:
     assert state_after(None, (0.01, 0.0), 0.1, ports) == "here"
     assert state_after("here", (0.02, 0.0), 4, ports) == "here"
     assert state_after("here", (0.2, 0.0), 12, ports) is None
+
+
+def test_a_position_that_comes_late_takes_no_ship_back() -> None:
+    """Neither to the port that it has left, nor out of the one where it lies, though nothing was told of it between."""
+    ports = {"here": (0.0, 0.0), "there": (0.0, 10.0)}
+    course = Course()
+    told = [
+        course.took(routes.Position("s", "c", hour, 0.0, lon, knots, "there"), ports)
+        for hour, lon, knots in [(1, 0.0, 0.0), (3, 5.0, 15.0), (2, 0.0, 0.0), (5, 10.0, 0.0), (4, 7.0, 15.0)]
+    ]
+    assert told == [("here", "docked"), ("here", "left"), None, ("there", "docked"), None]

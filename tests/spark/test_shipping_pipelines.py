@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from examples.shipping import cargo, heard, routes, sensors
+from examples.shipping.analysts import Analysts
 from examples.shipping.pipelines.aboard import aboard, ashore, moves
 from examples.shipping.pipelines.arrivals import arrivals
 from examples.shipping.pipelines.breaches import breaches
@@ -23,10 +24,14 @@ from examples.shipping.pipelines.positions import positions
 from examples.shipping.pipelines.readings import readings
 from examples.shipping.pipelines.ship_log import ship_log
 from examples.shipping.pipelines.subset import report
+from examples.shipping.receivers import latest
 from examples.shipping.sensors import BEGAN_MS, HOUR_MS, Sensor, Where
 from examples.ships import ais, analytics
+from examples.ships.sites import Site
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+
+from tests.spark.running_server import RunningServer
 
 pytestmark = pytest.mark.spark
 
@@ -84,22 +89,28 @@ def at_sea(spark: SparkSession) -> DataFrame:
 
 
 def streamed(
-    spark: SparkSession, folder: Path, batches: Iterable[list[Record]], query: Callable[[DataFrame], DataFrame]
+    spark: SparkSession,
+    folder: Path,
+    batches: Iterable[list[Record]],
+    query: Callable[[DataFrame], DataFrame],
+    mode: str = "append",
 ) -> list[Any]:
-    """What a streaming query gives that gets one file of records after the other, and is started anew between."""
+    """What a streaming query gives that gets one file of records after the other, and is started anew between; a group
+    that it revises comes again."""
+
+    def keep(batch: DataFrame, number: int) -> None:
+        batch.write.mode("overwrite").parquet(str(folder / "out" / str(number)))
+
     (folder / "in").mkdir()
-    found: list[Any] = []
     for number, records in enumerate(batches):
         written = folder / f"written-{number}"
         spark.createDataFrame(records, RECORD).coalesce(1).write.parquet(str(written))
         next(written.glob("*.parquet")).rename(folder / "in" / f"{number}.parquet")
         source = spark.readStream.schema(RECORD).parquet(str(folder / "in"))
-        out, checkpoint = str(folder / "out"), str(folder / "checkpoint")
-        writer = query(source).writeStream.format("parquet").option("path", out)
-        running = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        writer = query(source).writeStream.outputMode(mode).foreachBatch(keep).trigger(availableNow=True)
+        running = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
         assert running.awaitTermination(120)
-    found += spark.read.parquet(str(folder / "out")).collect()
-    return found
+    return spark.read.parquet(*(str(each) for each in (folder / "out").iterdir())).collect()
 
 
 def test_a_wrong_clock_is_noticed_and_the_receivers_time_counts(at_sea: DataFrame) -> None:
@@ -114,21 +125,80 @@ def test_a_wrong_clock_is_noticed_and_the_receivers_time_counts(at_sea: DataFram
 
 
 def test_only_the_cargo_that_thaws_breaches_its_conditions(at_sea: DataFrame) -> None:
-    """Ducks bear the heat in which tuna does not keep; a single reading out of limits is no breach."""
+    """Ducks bear the heat in which tuna does not keep; a single reading out of limits is no breach. Also where sensors
+    are heard every six or twelve hours."""
     failed = next(each.number for each in cargo.from_tokyo() if each.cargo == "tuna")
-    found = breaches(at_sea, cargo.from_tokyo()).collect()
-    assert {row.container for row in found} == {failed}
-    assert len(found) >= 3
-    assert max(row.celsius for row in found) > 0
+    duck = cargo.from_tokyo()[0].number
+    once = f.when((f.col("container") == duck) & (f.col("seq") == 5), 70.0).otherwise(f.col("celsius"))
+    heard = at_sea.withColumn("celsius", once)
+    for every in (1, 6, 12):
+        found = breaches(heard.where(f.col("seq") % every == 5 % every), cargo.from_tokyo()).collect()
+        assert {row.container for row in found} == {failed}
+        assert len({row.since for row in found}) == len(found) == HOURS // 24
+        assert max(row.celsius_max for row in found) > 0
+
+
+def test_cargo_that_is_too_cold_breaches_its_conditions_too(at_sea: DataFrame) -> None:
+    """How far it went is said of both sides; readings within limits say nothing of that."""
+    duck = cargo.from_tokyo()[0].number
+    cold = f.when(f.col("seq") % 2 == 0, f.lit(-30.0) - f.col("seq")).otherwise(f.col("celsius"))
+    changed = at_sea.where(f.col("container") == duck).withColumn("celsius", cold)
+    (first, _) = breaches(changed, cargo.from_tokyo()).orderBy("since").collect()
+    assert (first.readings, first.out, first.celsius_min, first.celsius_max) == (24, 12, -52.0, -30.0)
+
+
+def test_what_a_second_ship_brings_ashore_late_is_not_dropped(spark: SparkSession, tmp_path: Path) -> None:
+    """It was at sea for nineteen days, while the query had the readings of another one."""
+    late, _ = voyage()
+    other, passage_ms = Sensor(cargo.from_tokyo()[0], 0), 460 * HOUR_MS
+    now = BEGAN_MS + passage_ms
+    first = [_record(each.value(now), now) for each in other.heard(Where("other", 10, 110, now))]
+    failed = next(each.number for each in cargo.from_tokyo() if each.cargo == "tuna")
+    for name, query in (
+        ("hours", lambda records: hourly(readings(records), "place")),
+        ("breaches", lambda records: breaches(readings(records), cargo.from_tokyo())),
+    ):
+        (tmp_path / name).mkdir()
+        found = streamed(spark, tmp_path / name, [first, late], query, "update")
+        if name == "hours":
+            assert Counter(row.place for row in found) == {"other": 1, SHIP: HOURS}
+        else:
+            assert {row.container for row in found} == {failed}
 
 
 def test_lost_containers_are_told_once_over_restarts_of_the_query(spark: SparkSession, tmp_path: Path) -> None:
     """Nothing at sea; overboard in port, by both that slipped, though the query was stopped between."""
     sea, port = voyage()
-    found = streamed(spark, tmp_path, [sea, port, port[-30:]], lambda records: lost_containers(readings(records)))
+    found = streamed(spark, tmp_path, [sea, port, port[-30:]], lost)
     gone = {each.number for each in cargo.from_tokyo()[:2]}
     assert sorted((row.container, row.kind) for row in found) == sorted((number, "overboard") for number in gone)
     assert {row.place for row in found} == {SHIP}
+
+
+def lost(records: DataFrame) -> DataFrame:
+    """Readings and movements are in one table here, and none is the other."""
+    return lost_containers(readings(records), moves(records))
+
+
+def test_a_call_in_the_middle_raises_no_alert(spark: SparkSession, tmp_path: Path) -> None:
+    """Containers that are unloaded are not missed by their neighbours, over a restart; one that falls silent is."""
+    containers = cargo.from_tokyo()
+    listening = [Sensor(container, index) for index, container in enumerate(containers)]
+
+    def heard_from(some: list[Sensor], first_hour: int) -> list[Record]:
+        hours = [BEGAN_MS + hour * HOUR_MS for hour in range(first_hour, first_hour + 30)]
+        where = [Where(SHIP, 10, 110, now, 0.4) for now in hours]
+        return [_record(each.value(at.time_ms), at.time_ms) for at in where for each in sensors.round_of(some, at)]
+
+    before = heard_from(listening, 0)
+    move = {"ship": SHIP, "port": "singapore", "event": "unloaded", "number": 1}
+    ashore = [
+        _record(json.dumps({**move, "container": each.number, "bay": each.bay}).encode(), BEGAN_MS + 30 * HOUR_MS)
+        for each in containers[:3]
+    ]
+    after = heard_from(listening[4:], 31)
+    found = streamed(spark, tmp_path, [before, ashore + after[:40], after[40:]], lost)
+    assert [(row.container, row.kind) for row in found] == [(containers[3].number, "silent")]
 
 
 def _voyage_records() -> list[Record]:
@@ -151,6 +221,15 @@ def test_movements_are_told_of_all_companies_ships_over_restarts(spark: SparkSes
         ("red-hen", "docked", "sydney", "Red"),
         ("red-hen", "left", "singapore", "Red"),
     ]
+
+
+def test_positions_that_come_late_double_no_movement(spark: SparkSession, tmp_path: Path) -> None:
+    """The second half of a passage comes before the first, over a restart of the query."""
+    own = routes.voyage(SHIP, "Big Blue", "tokyo", "singapore", BEGAN_MS, 168, 3)
+    records = [_record(json.dumps(asdict(each)).encode(), each.time_ms) for each in own]
+    halves = [records[:40] + records[80:], records[40:80]]
+    found = streamed(spark, tmp_path, halves, lambda each: movements(positions(each)))
+    assert [(row.event, row.port) for row in found] == [("docked", "tokyo"), ("left", "tokyo"), ("docked", "singapore")]
 
 
 @pytest.mark.skipif(not ais.REAL_DATA.exists(), reason="the recording is not here")
@@ -228,6 +307,26 @@ def test_hours_are_summed_up_by_container_and_coarser(at_sea: DataFrame) -> None
     assert sum(row.readings for row in by_place) == at_sea.count()
     assert sum(row.wrong_clocks for row in by_place) == at_sea.where("clock_wrong").count() > 0
     assert hourly(at_sea).select("container").distinct().count() == len(cargo.from_tokyo())
+
+
+def test_an_hour_that_is_summed_up_again_has_the_same_key(
+    spark: SparkSession, server: RunningServer, tmp_path: Path
+) -> None:
+    """So the last record of a key counts, whoever asks, and how often."""
+    server.post("/rest/stream/create", path="/heard")
+    server.post("/rest/stream/create", path="/summaries")
+    site, analysts = cast(Site, server), Analysts(spark, tmp_path)  # its addresses are all that is asked for
+    sensor, told = Sensor(cargo.from_tokyo()[0], 0), []
+    for number in range(3):
+        now = BEGAN_MS + number * HOUR_MS // 2
+        said = [each.value(now).decode() for each in sensor.heard(Where(SHIP, 10, 110, now))]
+        server.produce("one", said, "/heard")
+        found = hourly(readings(analysts.following(site, "/heard")))
+        analysts.sum_up("hours", found, site, "/summaries", "hourly", "container", "place", "hour")
+        rows = latest(server.kafka, "/summaries:hourly", number + 1)
+        told.append(sorted((row["hour"], row["readings"]) for row in rows))
+    first, second = "2026-03-01T00:00:00.000Z", "2026-03-01T01:00:00.000Z"
+    assert told == [[(first, 1)], [(first, 2)], [(first, 2), (second, 1)]]
 
 
 def test_what_sensors_and_manifest_do_not_agree_on_is_named(spark: SparkSession, at_sea: DataFrame) -> None:

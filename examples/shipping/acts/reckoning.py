@@ -8,12 +8,13 @@ from examples.shipping import cargo, fleet, routes
 from examples.shipping.acts import singapore, sydney, tokyo
 from examples.shipping.cargo import Container
 from examples.shipping.fleet import ALERTS, AUTHORITY, BLUE, FIRST_SHIP, HUB, MAKER, OFFICES, REPORTS, SECOND_SHIP
+from examples.shipping.pipelines.lost import alerts
 from examples.shipping.pipelines.movements import movements
 from examples.shipping.pipelines.positions import positions
 from examples.shipping.pipelines.readings import readings
 from examples.shipping.pipelines.subset import report
 from examples.shipping.play import Play, after, lying, voyage
-from examples.shipping.receivers import gapless, read
+from examples.shipping.receivers import gapless, latest, read
 from examples.shipping.routes import Position
 from examples.shipping.sensors import BEGAN_MS
 from examples.shipping.watch import Moved
@@ -23,7 +24,6 @@ from rich.table import Table
 
 RED_SHIP = "redhen"
 """A ship of another company, which is seen in Singapore."""
-ALERT = "container STRING, place STRING, kind STRING"
 
 
 def play_it(play: Play) -> None:
@@ -32,6 +32,7 @@ def play_it(play: Play) -> None:
     _histories(play)
     _maker(play)
     _authority(play)
+    play.watch.look()
     play.console.print(moved_table(list(play.watch.course.moved.values())))
 
 
@@ -69,19 +70,17 @@ def _maker(play: Play) -> None:
     """His replica, and the report about it."""
     play.stage.say(f"the report to {MAKER} is written")
     analysts, site = play.analysts(), play.at["tokyo"]
-    topic = f"{ALERTS}:{tokyo.LOST}"
-    said = [json.loads(value) for value in read(site.kafka, [topic], sydney.OVERBOARD + 1).values()]
-    rows = [(each["container"], each["place"], each["kind"]) for each in said]
-    alerts = analysts.spark.createDataFrame(rows, ALERT)
-    found = report(readings(analysts.following(site, BLUE)), cargo.from_tokyo(), alerts)
-    analysts.sum_up("report", found, site, REPORTS, "report", "container")
+    told = alerts(analysts.now(site, ALERTS))
+    analysts.tell(
+        report(readings(analysts.now(site, BLUE)), cargo.from_tokyo(), told), site, REPORTS, "report", "container"
+    )
     ducks = [each for each in cargo.from_tokyo() if each.cargo == "ducks"]
-    told = read(play.at[MAKER].kafka, [f"{REPORTS}:report"], len(ducks))
-    fates = {str(each["container"]): str(each["fate"]) for each in map(json.loads, told.values())}
+    said = latest(play.at[MAKER].kafka, f"{REPORTS}:report", len(ducks))
+    fates = {str(each["container"]): str(each["fate"]) for each in said}
     lost = {number for number, fate in fates.items() if fate == "lost"}
     play.stage.claim(
         f"{MAKER} reads the fate of each of his containers",
-        lost == {number for number, _, kind in rows if kind == "overboard"}
+        lost == {each.number for each in play.gone}
         and fates.keys() == {each.number for each in ducks}
         and set(fates.values()) == {"lost", "arrived"},
         f"{len(fates)} containers: {len(fates) - len(lost)} arrived, {len(lost)} lost",

@@ -17,19 +17,22 @@ from examples.shipping.fleet import (
     HEADQUARTERS,
     HUB,
     LOG,
+    OFFICES,
     RECIPIENTS,
     RETAIL,
     SECOND_SHIP,
     SUMMARIES,
     movements_of,
     partner,
+    path,
 )
 from examples.shipping.pipelines.breaches import breaches
 from examples.shipping.pipelines.hourly import hourly
 from examples.shipping.pipelines.readings import readings
 from examples.shipping.play import Play, after, lying, voyage
-from examples.shipping.receivers import read
+from examples.shipping.receivers import latest
 from examples.shipping.sensors import Where
+from examples.shipping.world import counts_through, stages_of, topic_of
 from examples.ships import traffic
 from examples.ships.traffic import now_ms
 from pyspark.sql import functions as f
@@ -83,15 +86,14 @@ def _breaches(play: Play) -> None:
     play.stage.say("Spark looks for cargo that fared badly")
     traffic.create_topics(site.kafka, [BREACHES], prefix=f"{ALERTS}:")
     found = breaches(readings(analysts.following(site, BLUE)), cargo.from_tokyo())
-    analysts.sum_up("breaches", found, site, ALERTS, BREACHES, "container")
+    analysts.sum_up("breaches", found, site, ALERTS, BREACHES, "container", "since")
     play.in_step()
-    topic = f"{ALERTS}:{BREACHES}"
-    told = [json.loads(value) for value in read(play.at[HEADQUARTERS].kafka, [topic], 1).values()]
+    told = latest(play.at[HEADQUARTERS].kafka, f"{ALERTS}:{BREACHES}")
     failed = next(each.number for each in play.world.at(FIRST_SHIP) if each.cargo == "tuna")
     play.stage.claim(
         f"{HEADQUARTERS} is told of the reefer that thawed, and of no other",
         {each["container"] for each in told} == {failed},
-        f"{failed}: up to {max(each['celsius'] for each in told):.1f} °C, {len(told)} half-days",
+        f"{failed}: up to {max(each['celsius_max'] for each in told):.1f} °C, {len(told)} days",
     )
 
 
@@ -105,24 +107,32 @@ def _calls(play: Play) -> None:
     play.in_service(known, PORT)
     play.world.listen(Where(PORT, *routes.PORTS[PORT], after(ARRIVED_MS, 2)))
     play.stage.say(f"{new.number} of {new.owner.capitalize()} is newly in service")
-    before = {place: _has(play, place, new) for place in ("tokyo", HEADQUARTERS)}
+    before = sum(play.end_offsets(office, [new]) for office in OFFICES)
     play.in_service([new], PORT)
     play.loads(others, PORT, FIRST_SHIP)
     for hour in range(SHORE_HOURS):
         play.world.listen(Where(PORT, *routes.PORTS[PORT], after(ARRIVED_MS, 4 + hour)), everything=True)
     play.checks(FIRST_SHIP, PORT, after(ARRIVED_MS, 20), PORT, ["tokyo", PORT])
-    now = {place: _has(play, place, new) for place in before}
+    written = play.world.written([topic_of(new)])
+    held = [play.held(office, [new]) for office in OFFICES]
     play.stage.claim(
-        "a container newly in service is known everywhere, with its first reading",
-        not any(before.values()) and all(now.values()),
-        f"{new.number}: {', '.join(f'{count} records in {place}' for place, count in now.items())}; none before",
+        "a container newly in service is known everywhere, from its first reading on",
+        before == 0 and counts_through(written, topic_of(new)) and all(found == written for found in held),
+        f"{new.number}: {len(written)} records in each of {len(held)} offices, {before} before",
     )
-    ashore = play.world.at(PORT, cargo="ducks")
-    places = {each.number: _last_place(play, each) for each in ashore}
+    _ashore(play, play.world.at(PORT, cargo="ducks"))
+
+
+def _ashore(play: Play, ducks: list[Container]) -> None:
+    """Who writes their history now, and what the ship reads of it."""
+    owners = {row["topic"]: row["owner"] for row in play.at[PORT].ask("/rest/stream/topic/list", path=BLUE)}
+    owned = sum(owners[each.topic] == path(PORT, BLUE) for each in ducks)
+    on_ship = play.held(FIRST_SHIP, ducks)
+    here = sum(stages_of(on_ship, topic_of(each))[-1] == PORT for each in ducks)
     play.stage.claim(
         "ducks ashore report to the shore's cluster",
-        set(places.values()) == {PORT},
-        f"{len(places)} containers, heard in {PORT} last by what {FIRST_SHIP} reads",
+        owned == here == len(ducks) > 0 and on_ship == play.world.written(tokyo.topics_of(ducks)),
+        f"{owned} of {len(ducks)} topics are owned by {PORT}, of {here} {FIRST_SHIP} reads that they are there",
     )
 
 
@@ -133,9 +143,9 @@ def _shops(play: Play) -> None:
     ashore = play.world.at(PORT, PORT)
     heard = readings(analysts.following(site, BLUE)).where(f.col("container").isin([each.number for each in ashore]))
     here = heard.where(f.col("place") == PORT)
-    analysts.sum_up("retail", hourly(here, "place"), site, RETAIL, PORT, "place")
+    analysts.sum_up("retail", hourly(here, "place"), site, RETAIL, PORT, "place", "hour")
     by_container = hourly(here, "container").select("hour", "container", "celsius", "humidity")
-    analysts.sum_up("recipients", by_container, site, RECIPIENTS, PORT, "container")
+    analysts.sum_up("recipients", by_container, site, RECIPIENTS, PORT, "container", "hour")
     retail = _rows(play, RETAIL, PORT)
     recipients = _rows(play, RECIPIENTS, PORT)
     count = sum(json.loads(value)["place"] == PORT for value in play.world.written(tokyo.topics_of(ashore)).values())
@@ -153,9 +163,8 @@ def _environment(play: Play) -> None:
     """Analysts get every hour of every container of Big Blue, wherever it was."""
     play.stage.say("environment analysts get every container's hours, at sea and ashore")
     analysts, site = play.analysts(), play.at[PORT]
-    analysts.sum_up(
-        "summaries", hourly(readings(analysts.following(site, BLUE))), site, SUMMARIES, "hourly", "container"
-    )
+    found = hourly(readings(analysts.following(site, BLUE)))
+    analysts.sum_up("summaries", found, site, SUMMARIES, "hourly", "container", "place", "hour")
     rows, every = _rows(play, SUMMARIES, "hourly"), cargo.from_tokyo()
     count = len(play.world.written(tokyo.topics_of(every)))
     play.stage.claim(
@@ -186,15 +195,5 @@ def _second_ship(play: Play) -> None:
     play.checks_quay(SECOND_SHIP, "london", since_ms, HEADQUARTERS, ["tokyo", PORT, "london"])
 
 
-def _has(play: Play, place: str, container: Container) -> int:
-    """Records of a container at a place; 0 if its topic is not there."""
-    return play.end_offsets(place, [container])
-
-
-def _last_place(play: Play, container: Container) -> str:
-    found = play.held(FIRST_SHIP, [container])
-    return str(json.loads(found[max(found)])["place"])
-
-
 def _rows(play: Play, stream: str, topic: str) -> list[dict[str, Any]]:
-    return [json.loads(value) for value in read(play.at[PORT].kafka, [f"{stream}:{topic}"], 1).values()]
+    return latest(play.at[PORT].kafka, f"{stream}:{topic}")

@@ -9,14 +9,15 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-MOVES = "container STRING, ship STRING, port STRING, event STRING, number BIGINT"
-"""The value of a movement's record, as JSON; `number` counts a container's movements."""
+MOVES = "container STRING, ship STRING, port STRING, event STRING, number BIGINT, bay INT"
+"""The value of a movement's record, as JSON; `number` counts a container's movements, `bay` is where it stands on a
+ship."""
 
 
 def moves(records: DataFrame) -> DataFrame:
-    """The movements of containers in records."""
-    parsed = records.select(f.from_json(f.col("value").cast("string"), MOVES).alias("move"))
-    return parsed.select("move.*").where(f.col("container").isNotNull())
+    """The movements of containers in records, with the times of these."""
+    parsed = records.select(f.from_json(f.col("value").cast("string"), MOVES).alias("move"), "timestamp")
+    return parsed.select("move.*", "timestamp").where(f.col("container").isNotNull())
 
 
 def aboard(movements: DataFrame, readings: DataFrame, ship: str) -> DataFrame:

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from examples.shipping.pipelines.positions import distance_nm
+from examples.shipping.pipelines.readings import LATE
 from examples.shipping.routes import PORTS, Place
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 WINDOW = "6 hours"
-LATE = "1 day"
 KNOTS_MIN = 1.0
 """Slower is drifting, or lying at anchor."""
 
 
 def arrivals(positions: DataFrame, ways: Mapping[str, Sequence[Place]] | None = None) -> DataFrame:
-    """`ship`, `bound`, `at`, `miles_left`, `knots`, `arrives`.
+    """`ship`, `bound`, `since` (of the six hours), `at`, `miles_left`, `knots`, `arrives`.
 
     `ways` names the points that a ship bound for a port has still to pass, the port the last; without it the port
     alone. A point counts while it lies nearer to the port than the ship does.
@@ -32,8 +32,8 @@ def arrivals(positions: DataFrame, ways: Mapping[str, Sequence[Place]] | None = 
     seconds = f.col("miles_left") / f.col("mean") * 3600
     arrives = f.when(f.col("mean") >= KNOTS_MIN, f.timestamp_seconds(f.unix_timestamp("here.when") + seconds))
     return found.withColumn("miles_left", left).select(
-        *("ship", "bound", f.col("here.when").alias("at"), f.round("miles_left", 1).alias("miles_left")),
-        *(f.round("mean", 1).alias("knots"), arrives.alias("arrives")),
+        *("ship", "bound", f.col("window.start").alias("since"), f.col("here.when").alias("at")),
+        *(f.round("miles_left", 1).alias("miles_left"), f.round("mean", 1).alias("knots"), arrives.alias("arrives")),
     )
 
 

@@ -5,17 +5,17 @@ In: readings. Out: a row for each hour and container, or for each hour and place
 
 from __future__ import annotations
 
+from examples.shipping.pipelines.readings import LATE
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 WINDOW = "1 hour"
-LATE = "24 hours"
 
 
 def hourly(readings: DataFrame, *by: str) -> DataFrame:
     """`hour`, the columns of `by` (`container` and `place` if none is named), and what was measured.
 
-    A reading comes up to a day late; later ones are left out of a streaming query.
+    A reading comes up to a month late; later ones are left out of a streaming query.
     """
     chosen = by or ("container", "place")
     windows = readings.withWatermark("when", LATE).groupBy(*chosen, f.window("when", WINDOW))

@@ -1,11 +1,13 @@
 """Lost containers: an alert for each that went overboard, or is not heard while its neighbours are.
 
-In: readings of a ship's containers. Out: at most one `overboard` and one `silent` for each container and place.
+In: readings of a ship's containers, and what ports have moved. Out: at most one `overboard` for each container and
+place, and one `silent` for each time that it falls silent.
 
 A container that lies on its side, was hit and is wet has gone overboard: that is said at its first such reading. One
 that falls silent while others in its bay go on has gone too, or its sensor is dead: somebody must look. A bay that is
-silent as a whole says that the ship's radio is down, which is no alert of containers. Silence is counted in readings of
-the neighbours and not in time, so that a wrong clock or a replay of the past raises nothing.
+silent as a whole says that the ship's radio is down, which is no alert of containers. A container that a port has
+unloaded is forgotten. Silence is counted in readings of the neighbours and not in time, so that a wrong clock or a
+replay of the past raises nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as f
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 TILT_MIN = 60.0
@@ -23,32 +26,44 @@ HIT_MIN_G = 3.0
 NEIGHBOURS_MIN = 2
 SILENT_AFTER = 8
 """So many readings of each of those neighbours: more than a bad radio keeps to itself."""
-OUT = "container STRING, place STRING, kind STRING, lat DOUBLE, lon DOUBLE, seq BIGINT, noticed BIGINT, heard TIMESTAMP"
-"""`noticed` is the receiver's time (voyage), `heard` the time of the record."""
+OUT = (
+    "container STRING, place STRING, kind STRING, lat DOUBLE, lon DOUBLE, seq BIGINT, heard BIGINT, timestamp TIMESTAMP"
+)
+"""`heard` is the receiver's time, that of the voyage, and `timestamp` that of the record, as in readings."""
 
 
-def lost_containers(readings: DataFrame) -> DataFrame:
-    """The alerts of a streaming query over readings."""
+def lost_containers(readings: DataFrame, moves: DataFrame) -> DataFrame:
+    """The alerts of a streaming query over readings and movements of containers."""
     chosen = readings.select(
         *("place", "bay", "container", "seq", "lat", "lon", "g", "tilt", "wet"), "heard", "timestamp"
     )
-    return chosen.groupBy("place", "bay").transformWithState(LostContainers(), OUT, "Append", "None")
+    unloaded = moves.where("event = 'unloaded'").select(
+        f.col("ship").alias("place"), "bay", "container", "timestamp", f.lit(True).alias("unloaded")
+    )
+    rows = chosen.unionByName(unloaded, allowMissingColumns=True)
+    return rows.groupBy("place", "bay").transformWithState(LostContainers(), OUT, "Append", "None")
+
+
+def alerts(records: DataFrame) -> DataFrame:
+    """The alerts in records."""
+    parsed = records.select(f.from_json(f.col("value").cast("string"), OUT).alias("alert"))
+    return parsed.select("alert.*").where("container IS NOT NULL AND kind IS NOT NULL")
 
 
 @dataclass(slots=True)
 class Seen:
     """What is remembered of one container in a bay."""
 
-    count: int = 0
-    """Readings so far."""
     missed: dict[str, int] = field(default_factory=dict)
     """By neighbour: its readings since this container's last one."""
     told: list[str] = field(default_factory=list)
-    """Alerts that were raised."""
+    """Alerts that stand."""
+    unloaded: float | None = None
+    """When a port wrote that it has gone ashore; what was heard before that says nothing. None while it is on board."""
 
 
 class Bay:
-    """What is remembered of a bay, and what a reading says."""
+    """What is remembered of a bay, and what a reading says. Times are those of records, in seconds since 1970."""
 
     def __init__(self, seen: dict[str, Seen]) -> None:
         self.seen = seen
@@ -60,23 +75,40 @@ class Bay:
     def dumps(self) -> str:
         return json.dumps({name: asdict(seen) for name, seen in self.seen.items()})
 
-    def took(self, reading: Any) -> list[tuple[str, str]]:
+    def took(self, reading: Any, at: float) -> list[tuple[str, str]]:
         """Note a reading; containers with the alerts that it raises."""
-        own = self.seen.setdefault(reading.container, Seen())
-        own.count += 1
+        own = self._on_board(reading.container, at)
+        if own is None:
+            return []
         own.missed = {}
+        own.told = [kind for kind in own.told if kind != "silent"]
         alerts = []
         if reading.wet and reading.tilt >= TILT_MIN and reading.g >= HIT_MIN_G and "overboard" not in own.told:
             own.told.append("overboard")
             alerts.append((str(reading.container), "overboard"))
         for name, other in self.seen.items():
-            if name == reading.container:
+            if name == reading.container or other.unloaded is not None:
                 continue
             other.missed[reading.container] = other.missed.get(reading.container, 0) + 1
             if not other.told and self._silent(other):
                 other.told.append("silent")
                 alerts.append((name, "silent"))
         return alerts
+
+    def unloaded(self, container: str, at: float) -> None:
+        """A port took it off the ship."""
+        self.seen[container] = Seen(unloaded=at)
+
+    def _on_board(self, container: str, at: float) -> Seen | None:
+        """What is known of a container that was heard; None if that was before it was unloaded."""
+        own = self.seen.get(container)
+        if own is not None and own.unloaded is not None:
+            if at <= own.unloaded:
+                return None
+            own = None
+        if own is None:
+            own = self.seen[container] = Seen()
+        return own
 
     @staticmethod
     def _silent(other: Seen) -> bool:
@@ -92,12 +124,15 @@ class LostContainers(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterable[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         kept = self._state.get()
         bay = Bay.loads(None if kept is None else kept[0])
-        alerts = []
-        for row in sorted(rows, key=lambda row: (row.timestamp, row.seq)):
-            for name, kind in bay.took(row):
-                alerts.append(_alert(name, kind, row))
+        found = []
+        for row in sorted(rows, key=lambda row: (row.timestamp, row.seq or 0)):
+            at = row.timestamp.timestamp()
+            if row.unloaded:
+                bay.unloaded(row.container, at)
+            else:
+                found += [_alert(name, kind, row) for name, kind in bay.took(row, at)]
         self._state.update((bay.dumps(),))
-        yield from alerts
+        yield from found
 
     def close(self) -> None:
         """Nothing to give back."""
@@ -106,4 +141,4 @@ class LostContainers(StatefulProcessor):
 def _alert(name: str, kind: str, row: Row) -> Row:
     seq = row.seq if row.container == name else None
     place = {"container": name, "place": row.place, "kind": kind, "lat": row.lat, "lon": row.lon}
-    return Row(**place, seq=seq, noticed=row.heard, heard=row.timestamp)
+    return Row(**place, seq=seq, heard=row.heard, timestamp=row.timestamp)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from examples.shipping.routes import EARTH_NM
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 SCHEMA = "ship STRING, company STRING, time_ms BIGINT, lat DOUBLE, lon DOUBLE, knots DOUBLE, bound STRING"
-EARTH_NM = 3440.065
 
 
 def positions(records: DataFrame) -> DataFrame:

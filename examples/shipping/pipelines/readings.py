@@ -9,7 +9,9 @@ clock's. Then the time at which the receiver heard the reading counts, and `cloc
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 SCHEMA = (
@@ -18,6 +20,9 @@ SCHEMA = (
 )
 KEPT_AT_MOST_MS = 24 * 3_600_000
 """Longer than any radio keeps readings."""
+LATE = "30 days"
+"""How late what is said may come, for queries that group by time. Ships have no link at sea, the longest passage takes
+460 hours, and what is older than this beside the newest from anywhere is dropped."""
 AHEAD_AT_MOST_MS = 600_000
 """Clocks are set by hand, some minutes off."""
 
@@ -30,3 +35,8 @@ def readings(records: DataFrame) -> DataFrame:
     wrong = (late > KEPT_AT_MOST_MS) | (late < -AHEAD_AT_MOST_MS) | f.col("time").isNull()
     counts = f.when(wrong, f.col("heard")).otherwise(f.col("time"))
     return found.withColumn("clock_wrong", wrong).withColumn("when", f.timestamp_millis(counts))
+
+
+def looked_up(values: Mapping[str, str], name: str) -> Column:
+    """The value for what a column says, null where there is none."""
+    return f.element_at(f.create_map(*(f.lit(text) for pair in values.items() for text in pair)), f.col(name))

@@ -6,11 +6,11 @@ In: positions. Out: ship, watch, the last position in it, miles made good since 
 from __future__ import annotations
 
 from examples.shipping.pipelines.positions import distance_nm
+from examples.shipping.pipelines.readings import LATE
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 WATCH = "4 hours"
-LATE = "1 day"
 
 
 def ship_log(positions: DataFrame) -> DataFrame:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from examples.shipping.cargo import Container
+from examples.shipping.pipelines.readings import looked_up
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
@@ -21,7 +22,6 @@ def report(readings: DataFrame, manifest: Iterable[Container], alerts: DataFrame
     container is at the port that it is bound for.
     """
     bound = {each.number: each.bound for each in manifest if each.cargo == CARGO}
-    names = f.create_map(*(f.lit(text) for pair in bound.items() for text in pair))
     fared = (
         readings.where(f.col("container").isin(*bound))
         .groupBy("container")
@@ -33,7 +33,7 @@ def report(readings: DataFrame, manifest: Iterable[Container], alerts: DataFrame
             f.max("humidity").alias("humidity_max"),
             f.max("g").alias("g_max"),
         )
-        .withColumn("bound", f.element_at(names, f.col("container")))
+        .withColumn("bound", looked_up(bound, "container"))
     )
     arrived = f.when(f.col("place") == f.col("bound"), "arrived").otherwise("on its way")
     columns = ("container", "bound", "readings", "place", "celsius_min", "celsius_max", "humidity_max", "g_max")
