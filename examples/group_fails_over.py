@@ -2,8 +2,8 @@
 
     python examples/group_fails_over.py TOPIC HOST:PORT HOST:PORT
 
-The topic is one of a stream that is replicated from the first site to the second, and has a record for each reading
-that is left. Nothing but `bootstrap.servers` changes.
+The topic is one of a stream that is replicated from the first site to the second. It has one partition, and the group
+has not read its records yet. Nothing but `bootstrap.servers` changes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import time
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 
 def member(bootstrap: str) -> Consumer:
@@ -23,10 +23,18 @@ def member(bootstrap: str) -> Consumer:
 def read(consumer: Consumer, topic: str, count: int) -> list[tuple[int | None, bytes | None]]:
     """Join, read so many records, commit, and leave."""
     consumer.subscribe([topic])
-    found = consumer.consume(count, timeout=60)
+    found: list[tuple[int | None, bytes | None]] = []
+    while len(found) < count:
+        messages = consumer.consume(count - len(found), timeout=60)
+        if not messages:
+            raise SystemExit(f"{len(found)} of {count} records came, and no more for 60 s")
+        for message in messages:
+            if (error := message.error()) is not None:
+                raise KafkaException(error)
+            found.append((message.offset(), message.value()))
     consumer.commit(asynchronous=False)
     consumer.close()
-    return [(message.offset(), message.value()) for message in found]
+    return found
 
 
 def wait_until_known(consumer: Consumer, topic: str, offset: int, seconds: float = 60) -> None:

@@ -2,12 +2,14 @@
 
     python examples/query_moves.py /activity http://127.0.0.1:7660 http://127.0.0.1:7661 TABLE
 
-It writes what the first cluster has into TABLE/0, then goes on at the second one, into TABLE/1.
+It writes what the first cluster has into TABLE/0, then goes on at the second one, into TABLE/1. Run again, it goes on
+at the second one alone.
 """
 
 import json
 import os
 import sys
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -29,11 +31,18 @@ def next_offsets(written: DataFrame) -> str:
     return json.dumps(found)
 
 
+def move(spark: SparkSession, stream: str, first: str, second: str, table: str) -> None:
+    """From the first cluster to the second, for good: a table that has begun there would get records twice if more of
+    the first one were written."""
+    if not Path(f"{table}/1.checkpoint").exists():
+        follow(spark, first, stream, f"{table}/0")
+    follow(spark, second, stream, f"{table}/1", next_offsets(spark.read.parquet(f"{table}/0")))
+
+
 if __name__ == "__main__":
     stream, first, second, table = sys.argv[1:]
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.master("local[2]").config("spark.authenticate", "true").getOrCreate()
-    follow(spark, first, stream, f"{table}/0")
-    follow(spark, second, stream, f"{table}/1", next_offsets(spark.read.parquet(f"{table}/0")))
+    move(spark, stream, first, second, table)
     spark.read.parquet(f"{table}/0", f"{table}/1").orderBy("topic", "partition", "offset").show()
     spark.stop()

@@ -13,9 +13,10 @@ speeds = (
     spark.read.format("fairlead")
     .option("topics", "speed")
     .load(path)
-    .select(f.col("key").cast("string").alias("ship"), f.col("value").cast("string").cast("double").alias("knots"))
+    .select(f.col("key").cast("string").alias("ship"), f.col("value").cast("string").try_cast("double").alias("knots"))
+    .where("knots IS NOT NULL")  # what is no number
 )
-fastest = speeds.groupBy("ship").agg(f.max("knots").alias("knots"))
+fastest = speeds.groupBy("ship").agg(f.max("knots").alias("knots")).cache()  # what is written is what is printed
 rows = fastest.select(
     f.lit("fastest").alias("topic"), f.col("ship").alias("key"), f.to_json(f.struct("knots")).alias("value")
 )

@@ -28,7 +28,7 @@ from examples.ships.compare import Held, compare
 from examples.ships.crew import Writer, numbered
 from examples.ships.sites import Site, SiteFailed, Sites, tail
 from examples.ships.stage import Stage, bar, command, run, table
-from examples.ships.traffic import Follower, Publisher
+from examples.ships.traffic import Publisher
 from rich.console import Console
 
 KAFKAS = ("kafka-1", "kafka-2")
@@ -162,9 +162,8 @@ class Play:
         self, mirror: subprocess.Popen[bytes], site: Site, sources: list[Asked]
     ) -> tuple[Mapping[Partition, int], int]:
         """The positions that are known then, and how many messages the mirror slept through."""
-        self._console.print(f"$ kill -9 {mirror.pid}", style="bold", highlight=False)
-        mirror.kill()
-        mirror.wait()
+        self._console.print(f"$ kill -9 -- -{mirror.pid}", style="bold", highlight=False)
+        self._sites.kill_group(mirror)
         known = clusters.positions(site.kafka, GROUP)
         before = sum(source.records() for source in sources)
         self._until("ships go on", None, lambda: sum(each.records() for each in sources) >= before + self._live)
@@ -308,14 +307,10 @@ class Play:
         """Of a producer to one of the two."""
         return {"compression.type": CODECS[number], "enable.idempotence": True, **QUIET}
 
-    def _read(self, bootstrap: str, topics: list[str]) -> Held:
+    @staticmethod
+    def _read(bootstrap: str, topics: list[str]) -> Held:
         """All that these topics hold."""
-        follower = Follower(bootstrap, topics, PARTITIONS, "", **QUIET)
-        try:
-            follower.wait_for(Asked(bootstrap, topics, PARTITIONS).records(), lambda done: None)
-        finally:
-            follower.stop()
-        return follower.held
+        return Asked(bootstrap, topics, PARTITIONS).held()
 
     def _until(self, what: str, mirror: subprocess.Popen[bytes] | None, done: Callable[[], bool]) -> None:
         """While the mirror runs too, if it is to."""

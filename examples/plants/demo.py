@@ -24,11 +24,10 @@ from examples.plants import queries
 from examples.plants.course import Course, Point
 from examples.plants.metrics import NAME_OF_THE_STORY, PARTITIONS, PLANTS, PREFIX, STREAM, Plant, topics
 from examples.ships import traffic
-from examples.ships.asked import QUIET, Asked
+from examples.ships.asked import Asked
 from examples.ships.compare import Held, compare
 from examples.ships.sites import Site, SiteFailed, Sites, tail
 from examples.ships.stage import Stage, errors_into, run, table
-from examples.ships.traffic import Follower
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from rich.console import Console
@@ -106,6 +105,8 @@ class Play:
         self._clock = Clock()
         self._at: dict[str, Site] = {}
         """The clusters by name."""
+        self._at_kill: dict[str, int] = {}
+        """Of each plant, how many readings were in North America when Spark was killed."""
 
     def all_acts(self) -> None:
         """All of it."""
@@ -175,12 +176,11 @@ class Play:
 
     def _spark_dies(self, spark: subprocess.Popen[bytes]) -> None:
         self.stage.say("Spark is killed; plants and replicas go on")
-        self._console.print(f"$ kill -9 {spark.pid}", style="bold", highlight=False)
-        self._sites.kill_process(spark)
-        self._clock.killed, before = time.time(), self._look()
+        self._console.print(f"$ kill -9 -- -{spark.pid}", style="bold", highlight=False)
+        self._sites.kill_group(spark)
+        self._clock.killed, self._at_kill = time.time(), self._replicated()
         self._clock.batches += self._told()
-        enough = before + self._away * self._rate * len(PLANTS)
-        self.stage.until("replicas go on without Spark", lambda: self._look() >= enough)
+        self.stage.until("replicas go on without Spark", lambda: not self._lacks(), fails=False)
 
     def _spark_returns(self) -> None:
         self.stage.say("Spark starts again, where it was")
@@ -193,30 +193,33 @@ class Play:
             spark.stop()
 
     def _catch_up(self, spark: SparkSession) -> None:
-        rows = spark.read.parquet(str(self._table)).count()
+        rows, known = spark.read.parquet(str(self._table)).count(), sum(self._at_kill.values())
         self._clock.back, waiting = time.time(), self._look() - rows
         self._console.print(f"{rows:,} readings are in the table, {waiting:,} wait for Spark in {CENTRE}")
-        missed = self._away * self._rate * len(PLANTS)
         self.stage.claim(
             "while Spark was away, plants and replicas went on",
-            waiting >= missed and rows > 0 and not any(plant.failed for plant in self.plants.values()),
+            not self._lacks() and 0 < rows <= known and not any(plant.failed for plant in self.plants.values()),
             f"{rows:,} readings in the table, {waiting:,} more came to {CENTRE} in "
             f"{self._clock.back - self._clock.killed:.0f} s; no producer failed",
         )
         query, began = queries.consolidate(spark, self._at[CENTRE].http, self._table, self._checkpoint), time.time()
 
-        def done() -> int:
-            self._look()
-            return sum(batch.rows for batch in queries.finished(query))
+        behind = waiting
 
-        self.stage.until("Spark has what it missed", lambda: query.exception() is not None or done() >= waiting)
-        if (error := query.exception()) is not None:
-            raise SiteFailed(f"Spark: {error}")
-        seconds, now = time.time() - began, self._look()
+        def caught_up() -> bool:
+            nonlocal behind
+            if (error := query.exception()) is not None:
+                raise SiteFailed(f"Spark: {error}")
+            done = sum(batch.rows for batch in queries.finished(query))
+            behind = self._look() - rows - done
+            return done >= waiting and behind < waiting
+
+        self.stage.until("Spark has what it missed", caught_up, fails=False)
+        seconds, more = time.time() - began, self._look() - rows - waiting
         self.stage.claim(
             "Spark caught up while plants went on",
-            now > rows + waiting,
-            f"{waiting:,} readings in {seconds:.1f} s, {now - rows - waiting:,} more came meanwhile",
+            behind < waiting and more > 0,
+            f"{waiting:,} readings waited, {behind:,} after {seconds:.1f} s, in which {more:,} more came",
         )
         self.stage.say("the shift ends; replicas and Spark come to the last reading")
         for plant in self.plants.values():
@@ -266,13 +269,12 @@ class Play:
             self._console.print(f"chart: {self._chart}", highlight=False, soft_wrap=True)
 
     def _claim_copies(self, plant: str) -> None:
-        source = _held(self._own(plant))
+        source = self._own(plant).held()
         for where, asked, prefix in (
             (CENTRE, self._there_of(plant), f"{PREFIX}{plant}."),
             (f"{plant}{ENGINEERING}", self._engineering(plant), f"{ENGINEERING}:"),
         ):
-            there = _held(asked)
-            found = compare(source, _renamed(there, prefix), self.plants[plant].acknowledged)
+            found = compare(source, _renamed(asked.held(), prefix), self.plants[plant].acknowledged)
             self.stage.claim(
                 f"{where} has {plant}'s readings at their offsets",
                 found.equal,
@@ -286,6 +288,16 @@ class Play:
         count = self._there.records()
         self._clock.replicated.append((time.time() - self._clock.began, count))
         return count
+
+    def _replicated(self) -> dict[str, int]:
+        """How many of each plant."""
+        return {plant: self._there_of(plant).records() for plant in PLANTS}
+
+    def _lacks(self) -> list[str]:
+        """Plants of which too few readings have come since Spark was killed."""
+        self._look()
+        now, enough = self._replicated(), self._away * self._rate
+        return [plant for plant, before in self._at_kill.items() if now[plant] - before < enough]
 
     def _all_there(self, asked: Asked) -> bool:
         """Each topic has a record."""
@@ -310,16 +322,6 @@ class Play:
 def _replicas(plant: str) -> list[str]:
     """A plant's topics as clients in North America know them."""
     return [PREFIX + name for name in topics(plant, f"{plant}.")]
-
-
-def _held(asked: Asked) -> Held:
-    """All that these topics hold."""
-    follower = Follower(asked.bootstrap, asked.topics, PARTITIONS, "", **QUIET)
-    try:
-        follower.wait_for(asked.records(), lambda done: None)
-    finally:
-        follower.stop()
-    return follower.held
 
 
 def _renamed(held: Held, prefix: str) -> Held:

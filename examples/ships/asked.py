@@ -8,6 +8,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from examples.ships import traffic
+from examples.ships.compare import Held
 
 LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 QUIET = {"log_level": 2}
@@ -27,6 +28,7 @@ class Asked:
     def __init__(self, bootstrap: str, topics: Sequence[str], partitions: int) -> None:
         self.bootstrap = bootstrap
         self.topics = topics
+        self._each = partitions
         self._places = [TopicPartition(topic, number) for topic in topics for number in range(partitions)]
 
     def ends(self) -> Mapping[tuple[str, int], int]:
@@ -45,6 +47,15 @@ class Asked:
     def records(self) -> int:
         """How many offsets have been given."""
         return sum(self.ends().values())
+
+    def held(self) -> Held:
+        """All that they hold now."""
+        follower = traffic.Follower(self.bootstrap, self.topics, self._each, "", **QUIET)
+        try:
+            follower.wait_for(self.records(), lambda done: None)
+        finally:
+            follower.stop()
+        return follower.held
 
     def lag(self, group: str) -> int:
         """How far a group is behind, as every tool shows it."""

@@ -15,10 +15,9 @@ from typing import Any
 
 import httpx
 
-START_SECONDS = 60
-STOP_SECONDS = 40
-LEFT_OVER_SECONDS = 5
-"""What a program that ended had started ends by itself within this time, or was left behind."""
+PATIENCE_SECONDS = 120
+"""What is to happen happens by then: the replicator's Java starts with the first link, and a machine may be busy. Also
+what a program that ended had started ends by itself within this time, or was left behind."""
 FAIRLEAD = str(Path(sys.executable).with_name("fairlead"))
 
 
@@ -68,7 +67,7 @@ class Sites:
                 command, stdout=output, stderr=output, env=self._environment, start_new_session=True
             )
         self._started.append(process)
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not ready.exists():
             if process.poll() is not None or time.monotonic() > deadline:
                 raise SiteFailed(f"cluster {name} did not start:\n{tail(log)}")
@@ -87,6 +86,13 @@ class Sites:
         """The same of a command or program that was begun."""
         self._seen |= descendants(process.pid)
         process.kill()
+        process.wait()
+
+    def kill_group(self, process: subprocess.Popen[bytes]) -> None:
+        """`kill -9` of a command or program that was begun and of what it started, a JVM for instance, at once: none of
+        them ends in order since the other has gone."""
+        self._seen |= descendants(process.pid)
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
     def start_again(self, site: Site) -> Site:
@@ -143,7 +149,7 @@ class Sites:
         for process in self._started:
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
-        deadline = time.monotonic() + STOP_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         for process in self._started:
             try:
                 process.wait(max(deadline - time.monotonic(), 0.1))
@@ -153,7 +159,7 @@ class Sites:
 
     def _kill_left_over(self) -> list[int]:
         """What a cluster started ends with it; only what did not is killed, by its pid."""
-        deadline = time.monotonic() + LEFT_OVER_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline and any(map(alive, self._seen)):
             time.sleep(0.05)
         left = [pid for pid in sorted(self._seen) if alive(pid)]

@@ -19,16 +19,12 @@ from typing import TypeVar
 import httpx
 from confluent_kafka import KafkaException
 from examples.ships import traffic
-from examples.ships.sites import SiteFailed, Sites, printed
+from examples.ships.sites import PATIENCE_SECONDS, SiteFailed, Sites, printed
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 Story = TypeVar("Story")
-
-
-PATIENCE_SECONDS = 120
-"""What is to happen happens by then: the replicator's Java starts with the first link, and a machine may be busy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,10 +201,10 @@ def consumer(bootstrap: str, group: str, **settings: Any) -> Consumer:
 
 
 def hand_over(first: str, second: str, topics: Sequence[str], expected: frozenset[Place]) -> Handover:
-    """A group reads half of some topics at the first site and the rest at the second.
+    """A group reads half of some topics at the first site and, once its commits are known there, the rest at the next.
 
-    Its offsets are carried over by hand: read at the one, committed at the other. They would also come by themselves
-    within a second (`examples/group_fails_over.py`).
+    Raises:
+        TimeoutError: they do not come.
     """
     group = "harbour-office"
     names = [PREFIX + topic for topic in topics]
@@ -212,17 +212,30 @@ def hand_over(first: str, second: str, topics: Sequence[str], expected: frozense
     try:
         reader.subscribe(names)
         read_first = read_places(reader, len(expected) // 2)
-        reader.commit(offsets=_next_of(read_first), asynchronous=False)
-        committed = reader.committed([TopicPartition(name, 0) for name in names], timeout=30)
+        committed = _next_of(read_first)
+        reader.commit(offsets=committed, asynchronous=False)
     finally:
         reader.close()
     reader = consumer(second, group)
     try:
-        reader.commit(offsets=[each for each in committed if each.offset >= 0], asynchronous=False)
+        _wait_until_known(reader, committed)
         reader.subscribe(names)
         return Handover(tuple(read_first), tuple(read_places(reader, len(expected) - len(read_first))), expected)
     finally:
         reader.close()
+
+
+def _wait_until_known(reader: Consumer, committed: Sequence[TopicPartition]) -> None:
+    """Until a group's commits, made elsewhere, are known here."""
+    asked = [TopicPartition(each.topic, each.partition) for each in committed]
+    deadline = time.monotonic() + IDLE_SECONDS
+    while True:
+        known = {(each.topic, each.partition): each.offset for each in reader.committed(asked, timeout=30)}
+        if all(known[each.topic, each.partition] >= each.offset for each in committed):
+            return
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"after {IDLE_SECONDS} s the second site does not know what the group has committed")
+        time.sleep(0.1)
 
 
 def read_places(reader: Consumer, count: int) -> list[Place]:

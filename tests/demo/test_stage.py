@@ -84,20 +84,33 @@ def test_what_a_killed_program_leaves_behind_is_killed_and_named(
     sites: Sites, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its process id."""
-    monkeypatch.setattr(module, "LEFT_OVER_SECONDS", 0.2)
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.2)
     child = _kill_parent_of("time.sleep(600)", sites, tmp_path)
     assert alive(child)
     assert sites.stop() == [child]
     wait_until(lambda: not alive(child), "it has ended")
 
 
+def test_what_is_killed_as_a_group_leaves_nothing_behind(sites: Sites, tmp_path: Path) -> None:
+    """Its child is killed with it, however long that would have gone on."""
+    process, child = _begin_parent_of("time.sleep(600)", sites, tmp_path)
+    sites.kill_group(process)
+    assert process.returncode == -signal.SIGKILL
+    wait_until(lambda: not alive(child), "the child has ended")
+    assert sites.stop() == []
+
+
 def _kill_parent_of(does: str, sites: Sites, folder: Path) -> int:
     """Begin a program that has a child, and kill it; the child."""
+    process, child = _begin_parent_of(does, sites, folder)
+    sites.kill_process(process)
+    return child
+
+
+def _begin_parent_of(does: str, sites: Sites, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
     program = [sys.executable, "-c", PARENT, f"import sys, time; {does}"]
     process = sites.begin_program("parent", program, folder)
-    said = wait_until((folder / "parent.out").read_text, "the child runs")
-    sites.kill_process(process)
-    return int(said)
+    return process, int(wait_until((folder / "parent.out").read_text, "the child runs"))
 
 
 def test_errors_of_what_is_started_meanwhile_go_to_a_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
