@@ -126,7 +126,7 @@ def test_a_container_overboard_is_told_at_once_and_once() -> None:
     listening = [Sensor(container, index) for index, container in enumerate(containers)]
     at, bay = Where("ship", -34, 151, BEGAN_MS, 0.9), Bay({})
     assert heard_in(bay, listening, at, 20) == []
-    said = [alert for reading in listening[0].overboard(at) for alert in bay.took(reading, 1)]
+    said = [alert for reading in listening[0].overboard(at) for alert in bay.took(reading)]
     assert said == [(containers[0].number, "overboard")]
     assert heard_in(bay, listening[1:], at, 20) == []
 
@@ -154,24 +154,25 @@ def test_a_sensor_that_is_heard_again_may_fall_silent_again() -> None:
 
 
 def test_a_container_that_was_unloaded_is_not_missed_on_board() -> None:
-    """Nor by what was read before and comes late; loaded again, it is watched over again."""
+    """Nor by what its radio had kept, or an earlier movement that comes late; loaded again, it is watched over."""
     containers = cargo.from_tokyo()[:3]
     listening = [Sensor(container, index) for index, container in enumerate(containers)]
     at, bay = Where("ship", -34, 151, BEGAN_MS), Bay({})
-    assert heard_in(bay, listening, at, 3, when=1) == []
-    bay.unloaded(containers[0].number, 2)
+    assert heard_in(bay, listening, at, 3) == []
+    bay.moved(containers[0].number, "unloaded", 1)
+    bay.moved(containers[0].number, "loaded", 0)
     bay = Bay.loads(bay.dumps())
-    assert heard_in(bay, listening[:1], at, 1, when=1) == []
-    assert heard_in(bay, listening[1:], at, 3 * SILENT_AFTER, when=3) == []
-    assert heard_in(bay, listening, at, 1, when=4) == []
-    assert heard_in(bay, listening[1:], at, SILENT_AFTER, when=5) == [(containers[0].number, "silent")]
+    assert heard_in(bay, listening[:1], at, 1) == []
+    assert heard_in(bay, listening[1:], at, 3 * SILENT_AFTER) == []
+    bay.moved(containers[0].number, "loaded", 2)
+    assert heard_in(bay, listening, at, 1) == []
+    assert heard_in(bay, listening[1:], at, SILENT_AFTER) == [(containers[0].number, "silent")]
 
 
-def heard_in(bay: Bay, listening: list[Sensor], at: Where, rounds: int, when: float = 0) -> list[tuple[str, str]]:
-    """The alerts of some rounds of readings, written at `when`."""
-    return [
-        alert for _ in range(rounds) for reading in sensors.round_of(listening, at) for alert in bay.took(reading, when)
-    ]
+def heard_in(bay: Bay, listening: list[Sensor], at: Where, rounds: int) -> list[tuple[str, str]]:
+    """The alerts of some rounds of readings."""
+    said = [reading for _ in range(rounds) for reading in sensors.round_of(listening, at)]
+    return [alert for reading in said for alert in bay.took(reading)]
 
 
 def test_a_ship_docks_by_lying_still_and_leaves_by_going_away() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from examples.shipping import routes
 from examples.shipping.acts import singapore, tokyo
 from examples.shipping.cargo import Container
-from examples.shipping.fleet import ALERTS, BLUE, FIRST_SHIP, OFFICES, RED, YELLOW, links_of_call, movements_of
+from examples.shipping.fleet import ALERTS, BLUE, CARRIED, FIRST_SHIP, OFFICES, RED, YELLOW, links_of_call, movements_of
 from examples.shipping.lookout import Alert, Lookout, delays
 from examples.shipping.pipelines.aboard import moves
 from examples.shipping.pipelines.lost import SILENT_AFTER, lost_containers
@@ -32,7 +32,8 @@ def play_it(play: Play) -> None:
     play.stage.say("on board a Spark query watches over the containers: tilt, hits, water, silence; all since Tokyo")
     analysts, ship = play.analysts(), play.at[FIRST_SHIP]
     heard = readings(analysts.following(ship, BLUE, RED, YELLOW)).where(f.col("place") == FIRST_SHIP)
-    moved = moves(analysts.following(ship, movements_of(singapore.PORT), movements_of(PORT)))
+    calls = [movements_of(port) for name, port in CARRIED if name == FIRST_SHIP]
+    moved = moves(analysts.following(ship, *calls))
     query = analysts.write("lost", lost_containers(heard, moved), ship, ALERTS, tokyo.LOST, "container")
     way = voyage(FIRST_SHIP, singapore.PORT, PORT, singapore.SAILS_MS, HOURS)
     play.stage.say(f"{FIRST_SHIP} sails for Sydney, {HOURS} hours")

@@ -6,8 +6,8 @@ place, and one `silent` for each time that it falls silent.
 A container that lies on its side, was hit and is wet has gone overboard: that is said at its first such reading. One
 that falls silent while others in its bay go on has gone too, or its sensor is dead: somebody must look. A bay that is
 silent as a whole says that the ship's radio is down, which is no alert of containers. A container that a port has
-unloaded is forgotten. Silence is counted in readings of the neighbours and not in time, so that a wrong clock or a
-replay of the past raises nothing.
+unloaded is not missed until one loads it again, also if what its radio had kept on board is heard ashore. Silence is
+counted in readings of the neighbours and not in time, so that a wrong clock or a replay of the past raises nothing.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def lost_containers(readings: DataFrame, moves: DataFrame) -> DataFrame:
     chosen = readings.select(
         *("place", "bay", "container", "seq", "lat", "lon", "g", "tilt", "wet"), "heard", "timestamp"
     )
-    unloaded = moves.where("event = 'unloaded'").select(
-        f.col("ship").alias("place"), "bay", "container", "timestamp", f.lit(True).alias("unloaded")
+    moved = moves.where("event IN ('loaded', 'unloaded')").select(
+        f.col("ship").alias("place"), "bay", "container", "event", "number", "timestamp"
     )
-    rows = chosen.unionByName(unloaded, allowMissingColumns=True)
+    rows = chosen.unionByName(moved, allowMissingColumns=True)
     return rows.groupBy("place", "bay").transformWithState(LostContainers(), OUT, "Append", "None")
 
 
@@ -58,12 +58,14 @@ class Seen:
     """By neighbour: its readings since this container's last one."""
     told: list[str] = field(default_factory=list)
     """Alerts that stand."""
-    unloaded: float | None = None
-    """When a port wrote that it has gone ashore; what was heard before that says nothing. None while it is on board."""
+    moves: int = -1
+    """The number of its last movement that is known."""
+    ashore: bool = False
+    """By that movement."""
 
 
 class Bay:
-    """What is remembered of a bay, and what a reading says. Times are those of records, in seconds since 1970."""
+    """What is remembered of a bay, and what a reading says."""
 
     def __init__(self, seen: dict[str, Seen]) -> None:
         self.seen = seen
@@ -75,10 +77,10 @@ class Bay:
     def dumps(self) -> str:
         return json.dumps({name: asdict(seen) for name, seen in self.seen.items()})
 
-    def took(self, reading: Any, at: float) -> list[tuple[str, str]]:
+    def took(self, reading: Any) -> list[tuple[str, str]]:
         """Note a reading; containers with the alerts that it raises."""
-        own = self._on_board(reading.container, at)
-        if own is None:
+        own = self.seen.setdefault(reading.container, Seen())
+        if own.ashore:
             return []
         own.missed = {}
         own.told = [kind for kind in own.told if kind != "silent"]
@@ -87,7 +89,7 @@ class Bay:
             own.told.append("overboard")
             alerts.append((str(reading.container), "overboard"))
         for name, other in self.seen.items():
-            if name == reading.container or other.unloaded is not None:
+            if name == reading.container or other.ashore:
                 continue
             other.missed[reading.container] = other.missed.get(reading.container, 0) + 1
             if not other.told and self._silent(other):
@@ -95,20 +97,14 @@ class Bay:
                 alerts.append((name, "silent"))
         return alerts
 
-    def unloaded(self, container: str, at: float) -> None:
-        """A port took it off the ship."""
-        self.seen[container] = Seen(unloaded=at)
-
-    def _on_board(self, container: str, at: float) -> Seen | None:
-        """What is known of a container that was heard; None if that was before it was unloaded."""
-        own = self.seen.get(container)
-        if own is not None and own.unloaded is not None:
-            if at <= own.unloaded:
-                return None
-            own = None
-        if own is None:
-            own = self.seen[container] = Seen()
-        return own
+    def moved(self, container: str, event: str, number: int) -> None:
+        """Note that a port loaded or unloaded it; what comes after a later movement says nothing."""
+        own = self.seen.setdefault(container, Seen())
+        if number <= own.moves:
+            return
+        own.moves, own.ashore = number, event == "unloaded"
+        if own.ashore:
+            own.missed, own.told = {}, []
 
     @staticmethod
     def _silent(other: Seen) -> bool:
@@ -126,11 +122,10 @@ class LostContainers(StatefulProcessor):
         bay = Bay.loads(None if kept is None else kept[0])
         found = []
         for row in sorted(rows, key=lambda row: (row.timestamp, row.seq or 0)):
-            at = row.timestamp.timestamp()
-            if row.unloaded:
-                bay.unloaded(row.container, at)
+            if row.event is not None:
+                bay.moved(row.container, row.event, row.number)
             else:
-                found += [_alert(name, kind, row) for name, kind in bay.took(row, at)]
+                found += [_alert(name, kind, row) for name, kind in bay.took(row)]
         self._state.update((bay.dumps(),))
         yield from found
 
