@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.support.records import differences, read_all
 from tests.support.sites import Site, command_of, descendants, kill_pid, sites
-from tests.support.waiting import wait_until
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -151,7 +151,7 @@ def test_a_lone_record_arrives_in_the_middle_of_a_round(fleet: Fleet) -> None:
     delays = [_one_delay(fleet, consumer, topic) for _ in range(5)]
     consumer.close()
     print("lone records, ms:", [round(1000 * delay) for delay in delays])
-    assert sorted(delays)[len(delays) // 2] < 1
+    assert max(delays) < ROUND_SECONDS / 2
 
 
 def _one_delay(fleet: Fleet, consumer: Consumer, topic: str) -> float:
@@ -161,7 +161,7 @@ def _one_delay(fleet: Fleet, consumer: Consumer, topic: str) -> float:
         message = consumer.poll(0.1)
         if message is not None and message.error() is None:
             return time.monotonic() - began
-        assert time.monotonic() - began < 30, "the record does not arrive in the middle of the round"
+        assert time.monotonic() - began < WAIT_SECONDS, "the record does not arrive in the middle of the round"
 
 
 def test_a_paused_link_sends_nothing_and_a_resumed_one_all(fleet: Fleet) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from fairlead.model.clock import SystemClock
 from fairlead.spark.handover import Handover
 from fairlead.spark.packets import COPIED_BYTES_MAX, Packet, from_batch
@@ -38,8 +40,10 @@ async def test_a_cold_jvm_is_given_filler_beside_frames() -> None:
     """So many rows and no more, and every frame once."""
     handover: Handover[Packet] = Handover(COPIED_BYTES_MAX)
     await handover.put(link_frame(b"a", "http://one"), 1)
-    batches = list(until_over(handover, 0.2, warm_up_rows=3, clock=SystemClock()))
-    assert [len(from_batch(batch)) for batch in batches] == [1, 0, 0, 0]
+    batches = until_over(handover, None, warm_up_rows=3, clock=SystemClock())
+    assert [len(from_batch(batch)) for batch in islice(batches, 4)] == [1, 0, 0, 0]
+    handover.close()
+    assert list(batches) == []
 
 
 async def test_a_round_that_is_over_gives_nothing_more() -> None:

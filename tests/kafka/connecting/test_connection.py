@@ -16,7 +16,7 @@ from fairlead.kafka.connecting.connection import ANSWER_BYTES_MAX, Connection
 from fairlead.kafka.connecting.versions import API_VERSIONS, METADATA, PRODUCE, SPOKEN
 from fairlead.kafka.fetching.positions import reach_of
 from fairlead.model.addresses import Address
-from fairlead.model.errors import BadRequest, Unanswered
+from fairlead.model.errors import BadRequest, TryAgain, Unanswered
 from fairlead.protocol.batch import build_batch
 from fairlead.protocol.wire import Malformed
 
@@ -107,9 +107,9 @@ async def test_a_connection_that_breaks_fails_what_is_under_way() -> None:
 
 
 async def test_a_question_without_an_answer_is_asked_again_elsewhere() -> None:
-    async with fake_broker() as broker, opened(broker.bootstrap, request_timeout_ms=300) as cluster:
+    async with fake_broker() as broker, opened(broker.bootstrap, request_timeout_ms=2_000) as cluster:
         broker.next(METADATA, lambda _: SILENCE)
-        with pytest.raises(Exception, match=r"request\.timeout\.ms"):
+        with pytest.raises(TryAgain, match=r"request\.timeout\.ms"):
             await cluster.topics([])
         assert await cluster.topics([]) == {}
 

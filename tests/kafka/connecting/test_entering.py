@@ -22,7 +22,7 @@ from fairlead.model.addresses import Address
 from fairlead.model.errors import NotAllowed, Unreachable
 
 NAME = Address("many", 1)
-SOON = settings_of("many:1", connect_timeout_ms=400)
+SOON = settings_of("many:1", connect_timeout_ms=3_000)
 NOT_BELIEVED = {"error_code": ErrorCode.sasl_authentication_failed, "error_message": "who?", "auth_bytes": b""}
 
 

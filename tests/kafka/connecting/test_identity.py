@@ -42,7 +42,7 @@ def refusing(_: Any) -> dict[str, Any]:
 @asynccontextmanager
 async def opened(broker: FakeBroker, security: Security, **more: Any) -> AsyncIterator[Cluster]:
     async with in_time():
-        settings = replace(settings_of(broker.bootstrap, request_timeout_ms=600), security=security, **more)
+        settings = replace(settings_of(broker.bootstrap), security=security, **more)
         cluster = await Cluster.open(settings)
         try:
             yield cluster
@@ -117,7 +117,7 @@ async def test_a_refusal_after_we_were_let_in_is_waited_for_without_asking_again
     """Passwords are changed in two places, one after the other; accounts are locked after some wrong ones."""
     async with fake_broker() as broker:
         current = [Security(sasl=PLAIN)]
-        async with opened(broker, current[0], security_now=lambda: current[0]) as cluster:
+        async with opened(broker, current[0], security_now=lambda: current[0], request_timeout_ms=600) as cluster:
             broker.next(SASL_AUTHENTICATE, refusing)
             broker.cut()
             with pytest.raises(TryAgain, match="user ann: SASL_AUTHENTICATION_FAILED"):
@@ -137,7 +137,7 @@ async def test_a_file_that_cannot_be_read_just_now_is_waited_for() -> None:
                 raise InvalidValue("consumer.config: half of it is missing")
             return Security(sasl=PLAIN)
 
-        async with opened(broker, read(), security_now=read) as cluster:
+        async with opened(broker, read(), security_now=read, request_timeout_ms=600) as cluster:
             broken[0] = True
             broker.cut()
             with pytest.raises(TryAgain, match="half of it is missing"):

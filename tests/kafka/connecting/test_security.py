@@ -29,7 +29,7 @@ PLAIN = Sasl("PLAIN", "ann", "secret")
 @asynccontextmanager
 async def opened(broker: FakeBroker, security: Security) -> AsyncIterator[Cluster]:
     async with in_time():
-        settings = replace(settings_of(broker.bootstrap, request_timeout_ms=2000), security=security)
+        settings = replace(settings_of(broker.bootstrap), security=security)
         cluster = await Cluster.open(settings)
         try:
             yield cluster
