@@ -1,19 +1,19 @@
 """Ships in port write containers' readings, a topic a container; the port sends them on to an office and headquarters.
 
 How many records a second come to headquarters until lag grows: the rate is doubled until headquarters is more than a
-second behind when a step ends, or the ships can write no more on this machine. And how long an alert takes, from the
-moment when it was to be written on board to its arrival in the port, the office and headquarters, while all ships
-write at the first rate; the worst of the three is in the figures. These three are every cluster ashore here; the demo
-has seven. The alert is a plain record that the load program writes on board: the time of the Spark job that finds out
-about a lost container, in the demo, is not in it. Each ship, and the port, has a replicator of its own, all on this
-machine.
+second behind when a step ends, twice, since one stall is no lag that grows, or the ships can write no more on this
+machine. And how long an alert takes, from the moment when it was to be written on board to its arrival in the port, the
+office and headquarters, while all ships write at the first rate; the worst of the three is in the figures. These three
+are every cluster ashore here; the demo has seven. The alert is a plain record that the load program writes on board:
+the time of the Spark job that finds out about a lost container, in the demo, is not in it. Each ship, and the port, has
+a replicator of its own, all on this machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ PER_PROGRAM_MAX = 5_000
 KEPT = 0.95
 """The part of a rate that was written at least, or the machine had no more to give."""
 BEHIND_SECONDS = 1.0
+TRIES = 2
+"""Of each rate."""
 _WAIT_SECONDS = 120
 
 
@@ -149,14 +151,20 @@ def measure(folder: Path, point: Point) -> Figures:
 def _until_lag_grows(made: Fleet, settings: Any) -> Figures:
     rate, held, lag = float(settings["rate"]), 0.0, 0.0
     while rate <= settings["rate max"]:
-        _caught_up(made)
-        made.load(rate, settings["seconds"])
-        behind = (made.written - made.arrived(HEADQUARTERS)) / rate
-        if behind > BEHIND_SECONDS or made.kept < KEPT:
+        tries = (_seconds_behind(made, rate, settings["seconds"]) for _ in range(TRIES))
+        behind = next((seconds for seconds in tries if seconds <= BEHIND_SECONDS), None)
+        if behind is None:
             break
         rate, held, lag = rate * 2, rate, behind
     _caught_up(made)
     return {"records/s": held, "behind s": lag, "records": made.written}
+
+
+def _seconds_behind(made: Fleet, rate: float, seconds: float) -> float:
+    """How far headquarters is behind when a step at this rate ends; without end, if the ships could write no more."""
+    _caught_up(made)
+    made.load(rate, seconds)
+    return inf if made.kept < KEPT else (made.written - made.arrived(HEADQUARTERS)) / rate
 
 
 def _caught_up(made: Fleet) -> None:
