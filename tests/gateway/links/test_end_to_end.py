@@ -174,6 +174,7 @@ async def test_a_reader_that_leaves_is_followed_by_another(sf: Site, ny: Site) -
     async with Worker(sf, "first") as first:
         await sf.write(SHIPS, "a", b"1")
         await same(sf, ny)
+        await until(lambda: sf.links.list(SHIPS)[0]["isUptodate"])
     async with Worker(sf, "second") as second:
         await sf.write(SHIPS, "a", b"2")
         await same(sf, ny)
