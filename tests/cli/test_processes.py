@@ -73,6 +73,7 @@ def test_a_cluster_at_any_free_port_leaves_the_address_book(tmp_path: Path) -> N
     """It will be somewhere else the next time; one at ports of its own stays."""
     book = AddressBook(tmp_path / "clusters.toml")
     site = Site("sanfrancisco", tmp_path)
+    site.forget_ports()
     for remains in ([], ["sanfrancisco"]):  # the second time it begins at the ports that it had
         site.start("up")
         assert [known.name for known in book.clusters()] == ["sanfrancisco"]

@@ -48,6 +48,10 @@ class Site:
         assert self._process is not None
         return self._process.pid
 
+    def forget_ports(self) -> None:
+        """The next start is at any free ports."""
+        self._kafka = self._http = "127.0.0.1:0"
+
     def start(self, command: str = "up") -> None:
         """Start the cluster, at the addresses that it had before; return when it answers."""
         self._ready.unlink(missing_ok=True)
