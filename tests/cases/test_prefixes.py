@@ -18,7 +18,7 @@ from fairlead.streamlog.requests.ownership import take_over
 from fairlead.streamlog.requests.topics import rename_topic
 from tests.cases.fleet import SHIPS, ends_of_logs, fleet, held, path_at, up_to_date
 from tests.gateway.forwarding import client_of, plain, topic_of
-from tests.gateway.rig import Site
+from tests.gateway.rig import STILL, Site
 from tests.support.waiting import a_quiet_while, until
 
 
@@ -76,10 +76,13 @@ async def test_a_new_prefix_is_for_new_topics(tmp_path: Path) -> None:
                 await a.links.edit_replica(SHIPS, path_at(b), prefix=wrong)
 
 
-async def test_a_name_that_is_too_long_with_its_prefix_is_set_aside(tmp_path: Path) -> None:
-    """The others go on, the link says which it is, and it gets a name by hand."""
+async def test_a_name_that_is_too_long_with_its_prefix_is_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others go on, the link says which it is, and it gets a name by hand: also while nothing else happens."""
+    monkeypatch.setattr("fairlead.gateway.links.contacting.contacts.REPAIR_DELAY_MAX_S", 0.1)
     long = "t" * 200
-    async with fleet(tmp_path, "a", "b") as (a, b):
+    async with fleet(tmp_path, "a", "b", timing=STILL) as (a, b):
         await link(a, b, "x" * 100)
         await a.write(SHIPS, long, b"1")
         await a.write(SHIPS, "t", b"1")

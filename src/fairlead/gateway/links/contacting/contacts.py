@@ -180,7 +180,7 @@ class Contacts:
         )
         if alone:
             self._granting.take_back(link, "a repair goes first")
-        if link.deleted_there(stream):
+        if link.conflicts or link.deleted_there(stream):
             # Nobody tells this side when it is resolved there.
             link.attention.look_in(REPAIR_DELAY_MAX_S)
         if behind and not self._granting.repair(link, stream, behind, alone=alone):
