@@ -21,6 +21,7 @@ from fairlead.model.errors import (
     Fenced,
     InvalidValue,
     NotAllowed,
+    SwitchedOff,
     TryAgain,
     UnknownTopic,
     Unreachable,
@@ -275,7 +276,7 @@ class FakeCluster:
     async def acls(self) -> Sequence[Acl]:
         self._answers()
         if self.known_acls is None:
-            raise BadRequest(f"cluster {self.id}, the ACLs of topics: SECURITY_DISABLED")
+            raise SwitchedOff(f"cluster {self.id}, the ACLs of topics: SECURITY_DISABLED")
         return list(self.known_acls)
 
     async def create_acls(self, acls: Sequence[Acl]) -> Mapping[Acl, FairleadError]:

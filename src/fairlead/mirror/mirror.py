@@ -242,7 +242,8 @@ class Mirror:
         return Settings(there, here, copied, self.tally, self._tell)
 
     def _acls_of(self, source: Source) -> Acls:
-        return Acls(source.cluster, self._destination.cluster, self.tally)
+        there, here = source.cluster, self._destination.cluster
+        return Acls(there, here, self.tally, lambda line: self._tell(f"{source.label}, {line}"))
 
     def _taken(self, source: Source) -> Mapping[str, str]:
         """The destination topics of the other sources."""

@@ -123,6 +123,10 @@ class NotImplementedYet(BadRequest):
         self.what = what
 
 
+class SwitchedOff(BadRequest):
+    """What was asked for is not in use there, such as access rules where nobody looks at them."""
+
+
 class NotFound(BadRequest):
     """The thing that was named does not exist."""
 
