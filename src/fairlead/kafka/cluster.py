@@ -127,7 +127,12 @@ class Cluster:
         return await self._admin.alter_configs(changes)
 
     async def acls(self) -> list[Acl]:
-        """Who may do what with topics that are named. Raises: BadRequest: the cluster has no authorizer; NotAllowed."""
+        """Who may do what with topics that are named.
+
+        Raises:
+            SwitchedOff: the cluster has no authorizer.
+            NotAllowed
+        """
         return await self._acls.described()
 
     async def create_acls(self, acls: Sequence[Acl]) -> dict[Acl, FairleadError]:

@@ -197,7 +197,12 @@ class Cluster(Protocol):
         ...
 
     async def acls(self) -> Sequence[Acl]:
-        """Who may do what with topics that are named. Raises: BadRequest: the cluster has no authorizer; NotAllowed."""
+        """Who may do what with topics that are named.
+
+        Raises:
+            SwitchedOff: the cluster has no authorizer.
+            NotAllowed
+        """
         ...
 
     async def create_acls(self, acls: Sequence[Acl]) -> Mapping[Acl, FairleadError]:
