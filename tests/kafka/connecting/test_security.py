@@ -24,12 +24,14 @@ from fairlead.kafka.connecting.versions import METADATA, SASL_AUTHENTICATE, SASL
 from fairlead.model.errors import InvalidValue, NotAllowed, TryAgain
 
 PLAIN = Sasl("PLAIN", "ann", "secret")
+GIVES_UP_SOON = {"request_timeout_ms": 2_000, "connect_timeout_ms": 2_000}
+"""Where nobody ever lets us in, which is tried until the time is over."""
 
 
 @asynccontextmanager
-async def opened(broker: FakeBroker, security: Security) -> AsyncIterator[Cluster]:
+async def opened(broker: FakeBroker, security: Security, **changes: int) -> AsyncIterator[Cluster]:
     async with in_time():
-        settings = replace(settings_of(broker.bootstrap), security=security)
+        settings = replace(settings_of(broker.bootstrap, **changes), security=security)
         cluster = await Cluster.open(settings)
         try:
             yield cluster
@@ -204,7 +206,7 @@ async def test_we_are_known_by_our_certificate(certificates: dict[str, Path]) ->
             async with opened(broker, Security(tls)):
                 pass
         with pytest.raises(TryAgain):
-            async with opened(broker, Security(Tls(authorities=Store(str(path))))):
+            async with opened(broker, Security(Tls(authorities=Store(str(path)))), **GIVES_UP_SOON):
                 pass
 
 
@@ -223,9 +225,9 @@ async def test_tls_to_a_broker_without_it_is_an_error_that_asks_for_the_protocol
 ) -> None:
     async with fake_broker() as broker:
         with pytest.raises(TryAgain):
-            async with opened(broker, Security(Tls(authorities=Store(str(certificates["broker"]))))):
+            async with opened(broker, Security(Tls(authorities=Store(str(certificates["broker"])))), **GIVES_UP_SOON):
                 pass
     async with fake_broker(**of_server(certificates["broker"])) as broker:
         with pytest.raises(TryAgain, match=r"security\.protocol"):
-            async with opened(broker, Security()):
+            async with opened(broker, Security(), **GIVES_UP_SOON):
                 pass
