@@ -89,6 +89,10 @@ BARS: tuple[Bar, ...] = (
     _least("mirror", "lz4", "MB/s", 6.0, peers=MIRRORMAKER, about="between two Kafkas; MirrorMaker 2 tuned"),
     _least("mirror", "none-16KB", "MB/s", 3.0, peers=MIRRORMAKER, about="between two Kafkas; MirrorMaker 2 tuned"),
     _least("mirror", "100B-*", "MB/s", 3.0, peers=MIRRORMAKER, about="between two Kafkas; MirrorMaker 2 tuned"),
+    _least(
+        "mirror", "by-key-none", "MB/s", 2.0, peers=MIRRORMAKER, about="MirrorMaker 2 tuned, which keeps partitions"
+    ),
+    _least("mirror", "by-key-lz4", "MB/s", 1.8, peers=MIRRORMAKER, about="MirrorMaker 2 tuned, which keeps partitions"),
     _most("mirror_steady", "*", "p99 ms", 1.0, peers=MIRRORMAKER, about="between two Kafkas; MirrorMaker 2 tuned"),
     _most("mirror_steady", "*", "p50 ms", 40),
     _least("mirror_exactly_once", "none", "MB/s", 0.7, peers=AT_LEAST_ONCE),

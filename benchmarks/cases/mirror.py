@@ -1,10 +1,11 @@
 """Topics of one Apache Kafka are mirrored to another: `fairlead mirror` with its defaults beside MirrorMaker 2, tuned.
 
 1 KB records over 100 topics, in batches of some 1 MB (as they come, or with lz4), and in batches of 16 KB, which are
-those of Java's producers by default; in these also 100 B records, over one topic and over 200. MirrorMaker 2 has the
-benefit of the doubt as in `backlog`: only the time from the first record at the destination to the last counts. The
-small point is between two Kafkas as well. `local` is the mirror with `--engine local`: one process instead of Spark's
-tasks.
+those of Java's producers by default; in these also 100 B records, over one topic and over 200. `by-key` takes topics of
+one partition to topics of four, by the records' keys, which MirrorMaker 2 cannot: its peer is the copy as it is.
+MirrorMaker 2 has the benefit of the doubt as in `backlog`: only the time from the first record at the destination to
+the last counts. The small points are between two Kafkas as well. `local` is the mirror with `--engine local`: one
+process instead of Spark's tasks.
 """
 
 from __future__ import annotations
@@ -20,17 +21,21 @@ from benchmarks.systems.mirror import pair_mirror
 TOPICS = 100
 RECORD_BYTES = 1000
 OF_JAVA = 16_384
+KEYS = 1_000
+PARTITIONS_BY_KEY = 4
 
 
 def measure(make_pair: MakePair, folder: Path, point: Point) -> Figures:
     """Fill, mirror, check."""
-    load = {key: point.settings[key] for key in ("compression", "batch_bytes")}
+    load = {key: point.settings[key] for key in ("compression", "batch_bytes", "keys")}
     return copy_what_is_there(make_pair, folder, point, "producer", point.settings["record bytes"], load)
 
 
 def measure_mirror(folder: Path, point: Point, engine: str = "spark") -> Figures:
     """By `fairlead mirror`."""
-    return measure(partial(pair_mirror, opened=kafka, options=("--engine", engine)), folder, point)
+    partitions = PARTITIONS_BY_KEY if point.settings["keys"] else 1
+    opened = partial(pair_mirror, opened=kafka, options=("--engine", engine), replica_partitions=partitions)
+    return measure(opened, folder, point)
 
 
 def point(
@@ -40,6 +45,7 @@ def point(
     batch_bytes: int = 1_000_000,
     topics: int = TOPICS,
     record_bytes: int = RECORD_BYTES,
+    keys: int = 0,
 ) -> Point:
     """So many records in batches of that size."""
     settings = {
@@ -48,6 +54,7 @@ def point(
         "record bytes": record_bytes,
         "compression": compression,
         "batch_bytes": batch_bytes,
+        "keys": keys,
         "limit seconds": 250,
     }
     return Point(name, settings)
@@ -66,6 +73,8 @@ CASE = Case(
         point("none-16KB", 0.5, batch_bytes=OF_JAVA),
         point("100B-1topic", 0.2, batch_bytes=OF_JAVA, topics=1, record_bytes=100),
         point("100B-200topics", 0.2, batch_bytes=OF_JAVA, topics=200, record_bytes=100),
+        point("by-key-none", 1, keys=KEYS),
+        point("by-key-lz4", 1, "lz4", keys=KEYS),
     ],
-    quick=[point("lz4", 0.02, "lz4")],
+    quick=[point("lz4", 0.02, "lz4"), point("by-key-lz4", 0.02, "lz4", keys=KEYS)],
 )

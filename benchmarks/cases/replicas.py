@@ -36,27 +36,27 @@ def numbered(name: Callable[[int], str], count: int) -> dict[str, Any]:
 
 
 class Arrivals:
-    """Counts the records of many topics by where they end, with one request."""
+    """Counts the records of many topics, of so many partitions each, by where they end, with one request."""
 
-    def __init__(self, bootstrap: str, name: Callable[[int], str], topics: int) -> None:
+    def __init__(self, bootstrap: str, name: Callable[[int], str], topics: int, partitions: int = 1) -> None:
         names = [name(number).encode() for number in range(topics)]
+        self._partitions = partitions
         self._row = self._row_of(names)
         self._all = self._request_of(names)
         some = names[:: max(1, topics // _ASKED)]
         self._some, self._part = self._request_of(some), len(some) / topics
         self._connection = Connection(bootstrap, 60)
 
-    @staticmethod
-    def _request_of(names: Sequence[bytes]) -> bytes:
-        asked = [struct.pack(">h", len(each)) + each + struct.pack(">iiq", 1, 0, _LATEST) for each in names]
+    def _request_of(self, names: Sequence[bytes]) -> bytes:
+        places = b"".join(struct.pack(">iq", number, _LATEST) for number in range(self._partitions))
+        asked = [struct.pack(f">h{len(each)}si", len(each), each, self._partitions) + places for each in names]
         head = struct.pack(">hhihii", _LIST_OFFSETS, _LIST_OFFSETS_VERSION, 0, -1, -1, len(names))
         request = head + b"".join(asked)
         return struct.pack(">i", len(request)) + request
 
-    @staticmethod
-    def _row_of(names: Sequence[bytes]) -> np.dtype[Any]:
-        before = f"V{2 + len(names[0]) + 8}"  # name, count of partitions, partition
-        return np.dtype([("before", before), ("error", ">i2"), ("time", ">i8"), ("end", ">i8")])
+    def _row_of(self, names: Sequence[bytes]) -> np.dtype[Any]:
+        place = np.dtype([("partition", ">i4"), ("error", ">i2"), ("time", ">i8"), ("end", ">i8")])
+        return np.dtype([("before", f"V{2 + len(names[0]) + 4}"), ("places", place, (self._partitions,))])
 
     def count(self) -> int:
         """Records now; a topic that is not there yet has none."""
@@ -70,8 +70,8 @@ class Arrivals:
 
     def _asked(self, request: bytes) -> int:
         self._connection.send(request)
-        rows = np.frombuffer(self._connection.receive(0), self._row, offset=8)
-        return int(rows["end"][rows["error"] == 0].sum())
+        places = np.frombuffer(self._connection.receive(0), self._row, offset=8)["places"]
+        return int(places["end"][places["error"] == 0].sum())
 
     def close(self) -> None:
         self._connection.close()
@@ -103,7 +103,7 @@ def carry(pair: Pair, topics: int, records: int, record_bytes: int, limit_second
     all; what passed before, such as the start of a JVM, is told apart.
     """
     with (
-        closing(Arrivals(pair.replica.bootstrap, pair.replica_topic, topics)) as arrivals,
+        closing(Arrivals(pair.replica.bootstrap, pair.replica_topic, topics, _partitions(pair))) as arrivals,
         ThreadPoolExecutor(1) as thread,
     ):
         command = empty = Look.take(pair, arrivals.count())
@@ -137,6 +137,11 @@ def _settling_seconds(pair: Pair) -> float:
     return float(getattr(pair, "settling_seconds", -1.0))
 
 
+def _partitions(pair: Pair) -> int:
+    """Of a topic at the replica: a mirror by key has others than the source's one."""
+    return int(getattr(pair, "replica_partitions", 1))
+
+
 def copy_what_is_there(
     make_pair: MakePair, folder: Path, point: Point, program: str, record_bytes: int, load: Mapping[str, Any]
 ) -> Figures:
@@ -150,7 +155,7 @@ def copy_what_is_there(
         os.sync()  # Kafka leaves it to the kernel: what it has yet to write is not to slow the copy
         figures = carry(pair, topics, records, record_bytes, point.settings["limit seconds"])
         if figures["arrived part"] == 1:
-            check(pair, topics, records, record_bytes)
+            check(pair, topics, records, record_bytes, int(load.get("keys", 0)))
         return figures
 
 
@@ -176,23 +181,23 @@ def _figures(pair: Pair, command: Look, empty: Look, done: Look, records: int, r
     }
 
 
-def check(pair: Pair, topics: int, records: int, record_bytes: int) -> None:
-    """Every record is at the replica once, in order, with its content.
+def check(pair: Pair, topics: int, records: int, record_bytes: int, keys: int = 0) -> None:
+    """Every record is at the replica once, with its content, in order; in that of its partition where keys choose it.
 
     Raises:
         CheckFailed: not so.
     """
+    expected = {
+        "bootstrap": pair.replica.bootstrap,
+        "topics": numbered(pair.replica_topic, topics),
+        "records": records,
+        "record_bytes": record_bytes,
+    }
     try:
-        launch.run(
-            "raw_consume",
-            {
-                "bootstrap": pair.replica.bootstrap,
-                "topics": numbered(pair.replica_topic, topics),
-                "records": records,
-                "record_bytes": record_bytes,
-                "topics_per_request": 100,
-            },
-        )
+        if _partitions(pair) > 1:
+            launch.run("keyed_consume", {**expected, "partitions": _partitions(pair), "keys": keys})
+        else:
+            launch.run("raw_consume", {**expected, "topics_per_request": 100})
     except launch.ClientFailed as wrong:
         raise CheckFailed(str(wrong)) from wrong
 

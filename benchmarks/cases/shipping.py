@@ -33,6 +33,8 @@ RECORD_BYTES = 250
 ALERTS_PER_SECOND = 5
 PER_PROGRAM_MAX = 5_000
 """Records a second of one load program; a ship has as many of them as it needs."""
+TOPICS_PER_PROGRAM_MAX = 1_000
+"""Its client's time for a record grows with its topics: with 10,000 it sends 1,500 records a second at the most."""
 KEPT = 0.95
 """The part of a rate that was written at least, or the machine had no more to give."""
 BEHIND_SECONDS = 1.0
@@ -71,22 +73,22 @@ class Fleet:
 
     def load(self, rate: float, seconds: float, others: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
         """All ships write so many records a second together; what the `others`, which run beside it, say."""
-        each = rate / len(self.ships)
+        parts = [(ship, containers) for ship in range(len(self.ships)) for containers in _slices(self._containers)]
+        each = rate / len(parts)
         programs = ceil(each / PER_PROGRAM_MAX)
-        loads = [
-            self._load(number, each / programs, seconds) for number in range(len(self.ships)) for _ in range(programs)
-        ]
+        loads = [self._load(*part, each / programs, seconds) for part in parts for _ in range(programs)]
         found = launch.go([launch.start("open_loop", arguments) for arguments in (*loads, *others)])
         mine = found[: len(loads)]
         self.written += sum(int(said["records"]) for said in mine)
         self.kept = sum(float(said["achieved_rate"]) for said in mine) / rate
         return found[len(loads) :]
 
-    def _load(self, number: int, rate: float, seconds: float) -> dict[str, Any]:
+    def _load(self, number: int, containers: range, rate: float, seconds: float) -> dict[str, Any]:
         self._producers += 1
+        name = f"{CONTAINERS}:ship{number}-{{:06d}}"
         return {
             "bootstrap": self.ships[number].kafka,
-            "topics": {"format": f"{CONTAINERS}:ship{number}-{{:06d}}", "count": self._containers},
+            "topics": {"format": name, "first": containers.start, "count": len(containers)},
             "rate": rate,
             "seconds": seconds,
             "record_bytes": RECORD_BYTES,
@@ -117,6 +119,12 @@ class Fleet:
 def _link(source: Site, replica: Site, stream: str, *more: str) -> None:
     pair = ("-path", f"/mapr/{source.name}{stream}", "-replica", f"/mapr/{replica.name}{stream}")
     source.cli("stream", "replica", "autosetup", *pair, "-useexistingreplica", "true", *more)
+
+
+def _slices(containers: int) -> list[range]:
+    """Equal parts for the load programs."""
+    size = ceil(containers / ceil(containers / TOPICS_PER_PROGRAM_MAX))
+    return [range(first, min(first + size, containers)) for first in range(0, containers, size)]
 
 
 def _topic(ship: int, container: int) -> str:

@@ -3,7 +3,8 @@
 Arguments: bootstrap ("mock": librdkafka's own broker in this process, which shows the ceiling of the client), topics,
 records (in all), record_bytes; optional: producer (0) a number that the records carry, first_sequence (0),
 topic_numbers (0, 1, ..), acks ("all"), linger_ms (5), batch_bytes (1,000,000), compression ("none"), idempotent
-(false), turn (records to a topic before the next one has its turn), config (more settings of librdkafka).
+(false), turn (records to a topic before the next one has its turn), keys (0: none; so many, in turns by the sequence),
+config (more settings of librdkafka).
 The client's time for a record grows with the number of topics when turns are short: raw_produce.py is for many topics.
 Figures: seconds (first produce to last acknowledgement), queued_seconds (to the last produce), records, bytes (of
 values), cpu_seconds (of this process).
@@ -133,17 +134,18 @@ def blocks(all_turns: Iterable[Turn], records: int) -> Iterator[list[Turn]]:
 
 
 def _messages(
-    content: Content, producer: int, block: list[Turn], numbers: Sequence[int], first: int
+    content: Content, producer: int, block: list[Turn], numbers: Sequence[int], first: int, keys: Sequence[bytes]
 ) -> Iterator[dict[str, bytes]]:
     """The records of all the turns, as produce_batch takes them."""
     places, sequences, counts = np.array(block).T
     starts = np.cumsum(counts) - counts
-    values = content.values(
-        producer,
-        np.repeat([numbers[place] for place in places], counts),
-        np.repeat(first + sequences - starts, counts) + np.arange(counts.sum()),
+    each = np.repeat(first + sequences - starts, counts) + np.arange(counts.sum())
+    values = as_bytes(content.values(producer, np.repeat([numbers[place] for place in places], counts), each))
+    if not keys:
+        return iter([{"value": value} for value in values])
+    return iter(
+        [{"value": value, "key": keys[key]} for value, key in zip(values, (each % len(keys)).tolist(), strict=True)]
     )
-    return iter([{"value": value} for value in as_bytes(values)])
 
 
 def _run(
@@ -152,11 +154,12 @@ def _run(
     records, number = int(arguments["records"]), int(arguments.get("producer", 0))
     first = int(arguments.get("first_sequence", 0))
     numbers = arguments.get("topic_numbers") or range(len(topics))
+    keys = [b"%06d" % key for key in range(int(arguments.get("keys", 0)))]
     at_once = turn_records(content.record_bytes)
     longest = min(int(arguments.get("turn") or max(1, at_once // len(topics))), at_once)
     began = time.monotonic()
     for block in blocks(turns(records, len(topics), longest), at_once):
-        messages = _messages(content, number, block, numbers, first)
+        messages = _messages(content, number, block, numbers, first, keys)
         for topic, _, count in block:
             # A queue that was full in the middle of a batch would let the records after it overtake those before it.
             while len(producer) + count > room:

@@ -16,11 +16,14 @@ class MirrorPair:
 
     name = "fairlead"
 
-    def __init__(self, folder: Path, source: System, replica: System, options: Sequence[str]) -> None:
+    def __init__(
+        self, folder: Path, source: System, replica: System, options: Sequence[str], replica_partitions: int
+    ) -> None:
         self.source = source
         self.replica = replica
         self._folder = folder
         self._options = options
+        self.replica_partitions = replica_partitions
         self._daemon: Daemon | None = None
 
     @property
@@ -35,12 +38,13 @@ class MirrorPair:
     def start_replication(self, topics: int) -> None:
         """Start it; new topics are found within seconds."""
         assert self._daemon is None
-        self.replica.create_topics(topics)
+        self.replica.create_topics(topics, self.replica_partitions)
         consumer, producer = self._folder / "consumer.config", self._folder / "producer.config"
         consumer.write_text(properties({"bootstrap.servers": self.source.bootstrap, "group.id": "bench"}))
         producer.write_text(properties({"bootstrap.servers": self.replica.bootstrap}))
         files = ["--consumer.config", str(consumer), "--producer.config", str(producer)]
-        options = ["--whitelist", ".*t[0-9]+", "--preserve.partitions", *self._options]
+        same = ["--preserve.partitions"] if self.replica_partitions == 1 else []
+        options = ["--whitelist", ".*t[0-9]+", *same, *self._options]
         command = [sys.executable, "-m", "fairlead.cli.main", "mirror", *files, *options]
         self._daemon = Daemon(self.name, command, self._folder / "mirror.log", os.environ)
 
@@ -61,11 +65,17 @@ class MirrorPair:
 
 @contextmanager
 def pair_mirror(
-    folder: Path, opened: Callable[[Path], AbstractContextManager[System]], options: Sequence[str] = ()
+    folder: Path,
+    opened: Callable[[Path], AbstractContextManager[System]],
+    options: Sequence[str] = (),
+    replica_partitions: int = 1,
 ) -> Iterator[MirrorPair]:
-    """Two servers, as `opened` starts them; the mirror has these options too."""
+    """Two servers, as `opened` starts them; the mirror has these options too.
+
+    Where replicas have more partitions than their sources' one, records go to these by their keys.
+    """
     with ExitStack() as stack:
         source, replica = (stack.enter_context(opened(folder / name)) for name in ("source", "target"))
-        pair = MirrorPair(folder, source, replica, options)
+        pair = MirrorPair(folder, source, replica, options, replica_partitions)
         stack.callback(pair.stop_replication)
         yield pair
