@@ -15,7 +15,7 @@ import pytest
 
 from fairlead.cli.program import run
 from fairlead.mirror.carrying.stream import BYTES_UNDER_WAY_MAX
-from fairlead.mirror.mirror import Mirror
+from fairlead.mirror.running.mirror import Mirror
 from fairlead.protocol.batch import build_batch
 from fairlead.protocol.records import Record
 from tests.mirror.fake import FakeCluster

@@ -14,11 +14,11 @@ import pytest
 from fairlead.mirror.books.book import HOLDER_KEY, holder_of
 from fairlead.mirror.destination import HOLDER_LANE
 from fairlead.mirror.flowing import Flowing
-from fairlead.mirror.mirror import Mirror
 from fairlead.mirror.names import positions_topic
 from fairlead.mirror.ports import Place, Topic
 from fairlead.mirror.report import summary
 from fairlead.mirror.run import _until_ended
+from fairlead.mirror.running.mirror import Mirror
 from fairlead.model.errors import NotAllowed, TryAgain
 from tests.mirror.fake import FakeCluster
 from tests.mirror.test_mirror import numbers
@@ -90,7 +90,7 @@ async def test_a_mirror_that_cannot_begin_heeds_that_it_is_to_end(
         return await topics(names)
 
     monkeypatch.setattr(world.a, "topics", last)
-    monkeypatch.setattr("fairlead.mirror.mirror._LAST_WRITE_SECONDS", 0.05)
+    monkeypatch.setattr("fairlead.mirror.running.ending._LAST_WRITE_SECONDS", 0.05)
     world.b.away = is_away
     mirror = world.mirror()
     running = asyncio.create_task(mirror.run())

@@ -12,10 +12,10 @@ import pytest
 
 from fairlead.mirror.bytes.outgoing import Outgoing
 from fairlead.mirror.configs import Setting
-from fairlead.mirror.mirror import Mirror
 from fairlead.mirror.names import positions_topic
 from fairlead.mirror.patience import insisting
 from fairlead.mirror.ports import LATEST, Place, Topic
+from fairlead.mirror.running.mirror import Mirror
 from fairlead.model.errors import (
     BadRequest,
     FairleadError,
@@ -593,7 +593,7 @@ async def test_a_mirror_that_ends_by_itself_does_not_wait_for_a_source(world: Wo
 async def test_a_second_process_of_a_mirror_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless it takes over; then the first ends, and says why. After an end in order nobody waits."""
     world.a.make("t")
-    monkeypatch.setattr("fairlead.mirror.holding._is_dead", lambda holder: False)
+    monkeypatch.setattr("fairlead.mirror.running.holding._is_dead", lambda holder: False)
     first = world.mirror()
     running = asyncio.create_task(first.run())
     await until(lambda: "t" in world.b.made)

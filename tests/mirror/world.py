@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from fairlead.mirror.mirror import Mirror, Paces, Upstream
 from fairlead.mirror.options import MirrorOptions
+from fairlead.mirror.running.mirror import Mirror, Upstream
+from fairlead.mirror.running.paces import Paces
 from fairlead.mirror.told.command_line import checked
 from fairlead.mirror.told.words import Words
 from fairlead.model.clock import SystemClock, SystemRandomness

@@ -11,11 +11,12 @@ Fairlead is one that speaks Kafka.
     bytes/                     one batch into another; pure functions
     ports, clusters            what is asked of a Kafka cluster, and how that is asked over `fairlead.kafka`
     books/                     the topics in which mirrors keep their books: positions, holder, producers
-    planning, configs          which topics go where, and from where on
+    planning/, whence, configs         which topics go where, and from where on
     carrying/                  one partition on its way, and who carries it
     groups/                    consumer groups go with their topics
     following/                 settings and access rules of topics follow their source
-    source, destination, holding, mirror           what is mirrored, and by whom
+    source, destination        the clusters of a mirror, and what becomes of trouble
+    running/                   one mirror, from its start to its end
     told/, mm2/                what the command line says, and property files: of consumers and producers, or of
                                MirrorMaker 2
     workers/, spark/           partitions carried by other processes, and Spark that runs these

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import partial
 
 from fairlead.kafka import Cluster, ConsumerSettings
 from fairlead.mirror.carrying.engine import Engine
 from fairlead.mirror.clusters import KafkaCluster
-from fairlead.mirror.mirror import Mirror, Upstream
 from fairlead.mirror.patience import insisting
+from fairlead.mirror.report import Say
+from fairlead.mirror.running.mirror import Mirror, Upstream
 from fairlead.mirror.told.files import Flow
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.errors import FairleadError
-
-Say = Callable[[str], None]
 
 
 class Flowing:

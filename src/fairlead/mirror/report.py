@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from fairlead.mirror.bytes.outgoing import Outgoing
 from fairlead.mirror.lanes import Part
 
+Say = Callable[[str], None]
+"""Tells people a line."""
 STOPPED_SHOWN_MAX: Final = 50
 """Lines of the summary about partitions that stopped; beyond that only their number."""
 FAILING_SHOWN_MAX: Final = 50

@@ -17,8 +17,8 @@ import uvloop
 
 from fairlead.mirror.carrying.engine import Engine
 from fairlead.mirror.engines import engines_of
-from fairlead.mirror.flowing import Flowing, Say
-from fairlead.mirror.report import summary
+from fairlead.mirror.flowing import Flowing
+from fairlead.mirror.report import Say, summary
 from fairlead.mirror.told.files import Flow
 from fairlead.model.clock import SystemClock
 from fairlead.model.errors import FairleadError

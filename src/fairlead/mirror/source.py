@@ -25,11 +25,11 @@ from fairlead.mirror.groups.tracks import Tracks, placed
 from fairlead.mirror.lanes import Part
 from fairlead.mirror.options import MirrorOptions
 from fairlead.mirror.patience import insisting
-from fairlead.mirror.planning import Planned, PlannedTopic, TopicPlan, plan_partitions, plan_topics
+from fairlead.mirror.planning.plan import Planned, PlannedTopic, TopicPlan, plan_partitions, plan_topics
+from fairlead.mirror.planning.returning import Returning
 from fairlead.mirror.ports import EARLIEST as AT_START
 from fairlead.mirror.ports import LATEST, Answer, Cluster, Place, Topic, Trouble
 from fairlead.mirror.report import Tally
-from fairlead.mirror.returning import Returning
 from fairlead.mirror.whence import EARLIEST, From
 from fairlead.mirror.work import Work
 from fairlead.model.errors import BadRequest, NotFound, TryAgain, UnknownTopic

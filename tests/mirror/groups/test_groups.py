@@ -15,8 +15,8 @@ from tests.mirror.world import World
 from tests.support.waiting import until
 
 from fairlead.mirror.groups import counting, syncing
-from fairlead.mirror.mirror import Mirror
 from fairlead.mirror.ports import Commit, Place
+from fairlead.mirror.running.mirror import Mirror
 from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch
 
 P0 = Place("t", 0)
@@ -157,7 +157,7 @@ async def test_a_mirror_that_ends_by_itself_moves_groups_for_as_long_as_that_tak
         await asyncio.sleep(0.01)
         await self.commit(group, {place: (commit.offset, -1) for place, commit in commits.items()})
 
-    monkeypatch.setattr("fairlead.mirror.mirror._LAST_MOVE_SECONDS", 0.0)
+    monkeypatch.setattr("fairlead.mirror.running.alongside._LAST_MOVE_SECONDS", 0.0)
     monkeypatch.setattr(FakeCluster, "commit_for", commit_slowly)
     world.a.make("t")
     world.a.put("t", 0, numbers(0, 3))

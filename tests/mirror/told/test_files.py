@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.mirror.mirror import Paces
+from fairlead.mirror.running.paces import Paces
 from fairlead.mirror.told.command_line import checked
 from fairlead.mirror.told.files import Flow, flow_of
 from fairlead.mirror.told.words import Words

@@ -12,8 +12,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fairlead.listening.guard import Guard
-from fairlead.mirror.mirror import Mirror
 from fairlead.mirror.ports import Place
+from fairlead.mirror.running.mirror import Mirror
 from fairlead.mirror.watching.looking import Looking
 from fairlead.mirror.watching.routes import build_app
 from fairlead.web.mirror_page import render_mirror

@@ -14,7 +14,7 @@ from tests.support.waiting import in_time, until
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from fairlead.mirror.mirror import Mirror
+from fairlead.mirror.running.mirror import Mirror
 from fairlead.mirror.workers.coordinator import Coordinator
 from fairlead.mirror.workers.messages import READER_PATH, SINK_PATH
 from fairlead.mirror.workers.scout import TAIL_RECORDS_MAX

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from fairlead.mirror.books.origins import Origins
 from fairlead.mirror.configs import Copied, Setting
 from fairlead.mirror.destination import Destination
-from fairlead.mirror.planning import PlannedTopic
+from fairlead.mirror.planning.plan import PlannedTopic
+from fairlead.mirror.planning.returning import Returning
 from fairlead.mirror.ports import Cluster
 from fairlead.mirror.report import Tally
-from fairlead.mirror.returning import Returning
 from fairlead.model.errors import BadRequest, FairleadError, NotFound, TryAgain
 
 

@@ -13,7 +13,6 @@ from fairlead.kafka.configuration.entries import Entries
 from fairlead.kafka.configuration.settings import Security
 from fairlead.mirror.aliases import Aliases
 from fairlead.mirror.configs import CONFIGS_EXCLUDE, Copied
-from fairlead.mirror.mirror import Paces
 from fairlead.mirror.mm2 import keys
 from fairlead.mirror.mm2.file import Mm2File, Pair
 from fairlead.mirror.mm2.unheeded import refuse_impossible, unheeded
@@ -27,6 +26,7 @@ from fairlead.mirror.options import (
     check_name,
 )
 from fairlead.mirror.ports import CLUSTERS_OWN
+from fairlead.mirror.running.paces import Paces
 from fairlead.mirror.told.files import Flow, Labelled, Warn, flow_of
 from fairlead.mirror.told.words import USUAL
 from fairlead.mirror.whence import From

@@ -10,8 +10,8 @@ from fairlead.kafka import ConsumerSettings, ProducerSettings
 from fairlead.kafka.configuration.clients import consumer_settings, producer_settings
 from fairlead.kafka.configuration.entries import Entries
 from fairlead.kafka.configuration.properties import load_properties
-from fairlead.mirror.mirror import Paces
 from fairlead.mirror.options import INTERVAL_MS_MIN, MirrorOptions, check_name
+from fairlead.mirror.running.paces import Paces
 from fairlead.model.errors import InvalidValue
 
 COMMIT_INTERVAL: Final = "auto.commit.interval.ms"

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from fairlead.mirror.carrying.standing import Standing
-from fairlead.mirror.mirror import Mirror
 from fairlead.mirror.ports import LATEST, LOG_END, Place
+from fairlead.mirror.running.mirror import Mirror
 from fairlead.mirror.source import Source
 from fairlead.model.clock import Clock
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fairlead.mirror.carrying.standing import Standing
-from fairlead.mirror.mirror import Mirror
 from fairlead.mirror.report import TopicTally
+from fairlead.mirror.running.mirror import Mirror
 from fairlead.mirror.watching.looking import Looking
 from fairlead.model.clock import Clock
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from fairlead.mirror.aliases import Aliases
-from fairlead.mirror.beginning import begins
 from fairlead.mirror.books.book import Book, Position
 from fairlead.mirror.carrying.making import Route, route_of
 from fairlead.mirror.lanes import Part
 from fairlead.mirror.names import destinations
 from fairlead.mirror.options import MirrorOptions
+from fairlead.mirror.planning.beginning import begins
+from fairlead.mirror.planning.returning import Returning
 from fairlead.mirror.ports import EARLIEST, LATEST, Cluster, Place, Topic
-from fairlead.mirror.returning import Returning
 from fairlead.mirror.whence import From
 from fairlead.model.errors import BadRequest, FairleadError, TryAgain
 
