@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.cli import autosetup as module
-from fairlead.cli import copystream, set_up
 from fairlead.cli.progress import Progress
+from fairlead.cli.two_clusters import autosetup as module
+from fairlead.cli.two_clusters import copystream, set_up
 from fairlead.client.admin import Envelope
 from fairlead.client.command import Command
 from fairlead.model.errors import Unreachable

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.cli import outlook, set_up
 from fairlead.cli.calls import call
+from fairlead.cli.two_clusters import outlook, set_up
 from fairlead.client.admin import Envelope
 from fairlead.client.command import Command
 from fairlead.model.errors import NotAllowed, Unanswered

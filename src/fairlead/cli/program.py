@@ -34,7 +34,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "status": "fairlead.cli.status:status",
     "fsck": "fairlead.cli.fsck:fsck",
     "stream": "fairlead.cli.stream:app",
-    "copystream": "fairlead.cli.copystream:app",
+    "copystream": "fairlead.cli.two_clusters.copystream:app",
     "produce": "fairlead.cli.records:produce",
     "consume": "fairlead.cli.records:consume",
     "cluster": "fairlead.cli.cluster:app",

@@ -7,13 +7,13 @@ from types import MappingProxyType
 
 import typer
 
-from fairlead.cli.autosetup import autosetup
 from fairlead.cli.generate import add_noun
 from fairlead.cli.jobs.claim import claim
 from fairlead.cli.jobs.recover import recover
 from fairlead.cli.jobs.takeover import takeover
 from fairlead.cli.jobs.transfer import transfer
-from fairlead.cli.two_clusters import create
+from fairlead.cli.two_clusters.autosetup import autosetup
+from fairlead.cli.two_clusters.steps import create
 
 app = typer.Typer(no_args_is_help=True, help="Streams: groups of topics that share their settings and replicas.")
 

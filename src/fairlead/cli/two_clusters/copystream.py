@@ -17,7 +17,7 @@ from fairlead.cli.calls import call
 from fairlead.cli.generate import add_noun, noun_function
 from fairlead.cli.output import print_error
 from fairlead.cli.progress import Progress
-from fairlead.cli.two_clusters import CREATE, global_path, settings_of
+from fairlead.cli.two_clusters.steps import CREATE, global_path, settings_of
 from fairlead.client.admin import Envelope
 from fairlead.client.catalog import BY_PATH
 from fairlead.client.command import Command

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 from fairlead.cli.calls import call
-from fairlead.cli.copystream import START, ended, set_aside
-from fairlead.cli.two_clusters import CREATE, DELETE, INFO, Steps, global_path, settings_of
+from fairlead.cli.two_clusters.copystream import START, ended, set_aside
+from fairlead.cli.two_clusters.steps import CREATE, DELETE, INFO, Steps, global_path, settings_of
 from fairlead.client.admin import Envelope
 from fairlead.client.catalog import BY_PATH
 from fairlead.client.command import Command, Given

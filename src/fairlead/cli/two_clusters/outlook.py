@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairlead.cli.calls import call
-from fairlead.cli.set_up import Pair, is_there, upstream_of
+from fairlead.cli.two_clusters.set_up import Pair, is_there, upstream_of
 from fairlead.client.catalog import BY_PATH
 from fairlead.client.set_up import is_from_now
 from fairlead.model.errors import UnknownStream

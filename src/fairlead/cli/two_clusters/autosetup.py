@@ -12,10 +12,10 @@ from typing import Any
 
 from fairlead.cli.calls import call, chosen_cluster
 from fairlead.cli.generate import OwnOption, command_function
-from fairlead.cli.outlook import outlook
 from fairlead.cli.output import print_error, print_json, print_rows
 from fairlead.cli.progress import Progress
-from fairlead.cli.set_up import Pair, pair_of, set_up, upstream_of
+from fairlead.cli.two_clusters.outlook import outlook
+from fairlead.cli.two_clusters.set_up import Pair, pair_of, set_up, upstream_of
 from fairlead.client.admin import Envelope
 from fairlead.client.catalog import BY_PATH
 from fairlead.client.command import Command
