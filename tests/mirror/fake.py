@@ -12,7 +12,19 @@ from itertools import count
 from fairlead.kafka import Acl
 from fairlead.mirror.bytes.outgoing import Outgoing
 from fairlead.mirror.configs import Setting
-from fairlead.mirror.ports import CLUSTERS_OWN, EARLIEST, LATEST, LOG_END, Answer, Commit, Group, Place, Topic, Trouble
+from fairlead.mirror.ports import (
+    CLUSTERS_OWN,
+    EARLIEST,
+    LATEST,
+    LEADERS_SECONDS,
+    LOG_END,
+    Answer,
+    Commit,
+    Group,
+    Place,
+    Topic,
+    Trouble,
+)
 from fairlead.model.errors import (
     Aborted,
     BadRequest,
@@ -214,16 +226,9 @@ class FakeCluster:
         self._answers()
         return {place: self._offset(self._log(place), at) for place in places}
 
-    async def starts(self, places: Iterable[Place]) -> Mapping[Place, int | FairleadError]:
-        found: dict[Place, int | FairleadError] = {}
-        for place in places:
-            try:
-                found |= await self.offsets([place], EARLIEST)
-            except TryAgain as error:
-                found[place] = error
-        return found
-
-    async def told_offsets(self, places: Iterable[Place], at: int) -> Mapping[Place, int | FairleadError]:
+    async def told_offsets(
+        self, places: Iterable[Place], at: int, seconds: float = LEADERS_SECONDS
+    ) -> Mapping[Place, int | FairleadError]:
         found: dict[Place, int | FairleadError] = {}
         for place in places:
             try:

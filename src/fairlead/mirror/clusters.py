@@ -14,8 +14,8 @@ from fairlead.mirror.bytes.outgoing import Outgoing
 from fairlead.mirror.configs import Setting
 from fairlead.mirror.ports import (
     CLUSTERS_OWN,
-    EARLIEST,
     LATEST,
+    LEADERS_SECONDS,
     LOG_END,
     Answer,
     Commit,
@@ -27,10 +27,6 @@ from fairlead.mirror.ports import (
 )
 from fairlead.model.errors import AlreadyExists, FairleadError
 
-_STARTS_SECONDS: Final = 2.0
-"""So long is waited for partitions that do not say where they begin."""
-_LEADERS_SECONDS: Final = 10.0
-"""So long is it waited for leaders of which the others do not depend."""
 _OFFSET_OUT_OF_RANGE: Final = 1
 _UNKNOWN: Final = frozenset({3, 100, 103})
 """UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID."""
@@ -67,15 +63,12 @@ class KafkaCluster:
         found = await self._cluster.offsets(asked, LATEST if at == LOG_END else at, committed=at == LATEST)
         return {Place(*place): offset.offset for place, offset in found.items()}
 
-    async def told_offsets(self, places: Iterable[Place], at: int) -> Mapping[Place, int | FairleadError]:
+    async def told_offsets(
+        self, places: Iterable[Place], at: int, seconds: float = LEADERS_SECONDS
+    ) -> Mapping[Place, int | FairleadError]:
         asked = [TopicPartition(*place) for place in places]
         end = LATEST if at == LOG_END else at
-        found = await self._cluster.told_offsets(asked, end, committed=at == LATEST, seconds=_LEADERS_SECONDS)
-        return _told(found)
-
-    async def starts(self, places: Iterable[Place]) -> Mapping[Place, int | FairleadError]:
-        asked = [TopicPartition(*place) for place in places]
-        return _told(await self._cluster.told_offsets(asked, EARLIEST, seconds=_STARTS_SECONDS))
+        return _told(await self._cluster.told_offsets(asked, end, committed=at == LATEST, seconds=seconds))
 
     async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting] | FairleadError]:
         found = await self._cluster.told_configs(topics)

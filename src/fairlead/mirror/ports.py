@@ -18,6 +18,11 @@ LATEST: Final = -1
 LOG_END: Final = -1001
 """The end for those who read all."""
 
+LEADERS_SECONDS: Final = 10.0
+"""So long is it waited for leaders on which the others do not depend."""
+MOMENT_SECONDS: Final = 2.0
+"""The same, where somebody asks again soon."""
+
 CLUSTERS_OWN: Final = -1
 """As many replicas as is usual in the cluster."""
 
@@ -180,12 +185,10 @@ class Cluster(Protocol):
         """EARLIEST, LATEST, LOG_END, or where the first record is not older than `at` ms (LATEST, if none is)."""
         ...
 
-    async def told_offsets(self, places: Iterable[Place], at: int) -> Mapping[Place, int | FairleadError]:
-        """The same but for times, of each as far as its leader tells it, or why that is not known."""
-        ...
-
-    async def starts(self, places: Iterable[Place]) -> Mapping[Place, int | FairleadError]:
-        """EARLIEST of each, or why it is not told within a moment."""
+    async def told_offsets(
+        self, places: Iterable[Place], at: int, seconds: float = LEADERS_SECONDS
+    ) -> Mapping[Place, int | FairleadError]:
+        """The same but for times, of each, or why its leader has not told it within `seconds`."""
         ...
 
     async def configs(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, Setting] | FairleadError]:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from fairlead.mirror.books.origins import Origins
 from fairlead.mirror.bytes.committed import committed
 from fairlead.mirror.bytes.source import SourceBatch
-from fairlead.mirror.ports import Answer, Cluster, Feed, Place, Trouble
+from fairlead.mirror.ports import EARLIEST, MOMENT_SECONDS, Answer, Cluster, Feed, Place, Trouble
 from fairlead.model.errors import BadRequest, CorruptBatch, FairleadError
 from fairlead.protocol.batch import records_of
 
@@ -109,7 +109,7 @@ class Counting:
     async def _take(self, feed: Feed, work: _Work, answer: Answer) -> bool:
         """Count what came; whether the stretch is done."""
         if answer.trouble is Trouble.OUT_OF_RANGE:
-            start = (await self._cluster.starts([answer.place]))[answer.place]
+            start = (await self._cluster.told_offsets([answer.place], EARLIEST, MOMENT_SECONDS))[answer.place]
             if isinstance(start, FairleadError) or not work.at < start < work.stretch.end:
                 return True
             work.at = start

@@ -13,7 +13,7 @@ from fairlead.mirror.groups.stepping import Stepping, Steps
 from fairlead.mirror.groups.tracks import DealtTopic, Track, Tracks, anchor_in
 from fairlead.mirror.groups.translating import Anchor, bounded
 from fairlead.mirror.lanes import Part
-from fairlead.mirror.ports import Cluster, Commit, Place
+from fairlead.mirror.ports import EARLIEST, MOMENT_SECONDS, Cluster, Commit, Place
 from fairlead.model.errors import FairleadError
 
 GroupCommits = Mapping[str, Mapping[Place, Commit]]
@@ -190,7 +190,7 @@ class Reaching:
         places = [Place(name, number) for number in topic.parts]
         missing = {place for place in places for commits in groups if place not in commits}
         found: dict[int, int] = {}
-        for place, start in (await self._cluster.starts(missing)).items():
+        for place, start in (await self._cluster.told_offsets(missing, EARLIEST, MOMENT_SECONDS)).items():
             if isinstance(start, FairleadError):
                 return None
             found[place.partition] = start

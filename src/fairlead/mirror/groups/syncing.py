@@ -17,7 +17,7 @@ from fairlead.mirror.groups.checkpoints import Checkpoint, checkpoint_record
 from fairlead.mirror.groups.reaching import Reach, Reached, Reaching, forget_others
 from fairlead.mirror.groups.tracks import Tracks
 from fairlead.mirror.options import GroupOptions
-from fairlead.mirror.ports import Cluster, Commit, Group, Place
+from fairlead.mirror.ports import EARLIEST, MOMENT_SECONDS, Cluster, Commit, Group, Place
 from fairlead.mirror.report import GroupTally
 from fairlead.model.errors import BadRequest, FairleadError, NotAllowed, TryAgain
 
@@ -173,7 +173,7 @@ class GroupSync:
     async def _starts(self, places: Iterable[Place]) -> Mapping[Place, int]:
         """Where the destination's partitions begin, of those that tell it."""
         found: dict[Place, int] = {}
-        for place, start in (await self._destination.cluster.starts(places)).items():
+        for place, start in (await self._destination.cluster.told_offsets(places, EARLIEST, MOMENT_SECONDS)).items():
             if isinstance(start, FairleadError):
                 self._failed[f"groups stay where they are in {place.topic}, partition {place.partition}"] = str(start)
             else:
