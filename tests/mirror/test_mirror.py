@@ -422,7 +422,7 @@ async def test_a_partition_of_which_nobody_can_tell_where_it_begins_holds_up_no_
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor is it judged by another topic of its name."""
-    monkeypatch.setattr("fairlead.mirror.source.insisting", partial(insisting, pause_seconds=0.01))
+    monkeypatch.setattr("fairlead.mirror.settling.insisting", partial(insisting, pause_seconds=0.01))
     for topic in ("t", "u"):
         world.a.make(topic)
         world.a.put(topic, 0, numbers(0, 5))

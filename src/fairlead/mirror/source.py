@@ -1,7 +1,6 @@
-"""A cluster that is mirrored from: which of its topics, where each begins, and what becomes of trouble.
+"""A cluster that is mirrored from: which of its topics, where each begins, how far it is.
 
-A partition that lost something, or cannot keep what was asked for, stands still with its reason, and the others go on;
-an option says for each loss whether it goes on by itself instead (`GoesOn`).
+A partition that cannot keep what was asked for stands still with its reason, and the others go on.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from fairlead.mirror.aliases import Aliases
@@ -24,15 +22,13 @@ from fairlead.mirror.groups.syncing import GroupSync
 from fairlead.mirror.groups.tracks import Tracks, placed
 from fairlead.mirror.lanes import Part
 from fairlead.mirror.options import MirrorOptions
-from fairlead.mirror.patience import insisting
 from fairlead.mirror.planning.plan import Planned, PlannedTopic, TopicPlan, plan_partitions, plan_topics
 from fairlead.mirror.planning.returning import Returning
-from fairlead.mirror.ports import EARLIEST as AT_START
-from fairlead.mirror.ports import LATEST, Answer, Cluster, Place, Topic, Trouble
+from fairlead.mirror.ports import LATEST, Answer, Cluster, Place, Topic
 from fairlead.mirror.report import Tally
+from fairlead.mirror.settling import Settling
 from fairlead.mirror.whence import EARLIEST, From
-from fairlead.mirror.work import Work
-from fairlead.model.errors import BadRequest, NotFound, TryAgain, UnknownTopic
+from fairlead.model.errors import NotFound, TryAgain, UnknownTopic
 
 
 class Source:
@@ -77,11 +73,8 @@ class Source:
         """Topics that could not be begun when they were to be, or these partitions of them."""
         self._past: dict[Part, Position] = {}
         """How far topics were mirrored that are gone since."""
-        self._missed: set[Standing] = set()
-        """Whose topic the source did not know when they were fetched."""
         self._changed: set[Standing] = set()
-        self._settling = Work()
-        """Finds out what becomes of partitions that cannot be fetched."""
+        self._settling = Settling(cluster, self._carrier, self.copies, options.goes_on, tally)
         self._tracks = Tracks()
         self.groups = GroupSync(
             *(cluster, group, self._origins, self._tracks, destination, options.groups, tally.groups_of(label)),
@@ -245,8 +238,7 @@ class Source:
 
     def _find_again(self, there: Mapping[str, Topic]) -> None:
         """Partitions whose topic is there all the same, and the same one, go on."""
-        missed, self._missed = self._missed, set()
-        for copy in missed:
+        for copy in self._settling.take_missed():
             part = copy.part
             found = there.get(part.topic)
             same = found is not None and found.topic_id == part.topic_id
@@ -293,84 +285,10 @@ class Source:
         """Source topic → destination topic of what is mirrored now."""
         return {name: self._names[name] for name in self._known if name in self._names}
 
-    # ------------------------------------------------------------ trouble
+    # ------------------------------------------------------------ how far it is
 
     async def _worry(self, copy: Standing, offset: int, answer: Answer) -> None:
-        """A partition cannot be fetched from where it stands. For how long the source will not say what became of it,
-        nobody knows, so that is found out beside all else."""
-        self._settling.spawn(self._found_out(copy, offset, answer, copy.went_back))
-
-    async def _found_out(self, copy: Standing, offset: int, answer: Answer, went_back: int) -> None:
-        try:
-            await insisting(partial(self._settle, copy, offset, answer, went_back))
-        except BadRequest as error:
-            if self._stands(copy, went_back):
-                copy.stop(str(error))
-
-    def _stands(self, copy: Standing, went_back: int) -> bool:
-        """Whether it waits for what is found out: it was not lost meanwhile, and is not fetched again from before."""
-        return self.copies.get(copy.part) is copy and copy.stopped is None and copy.went_back == went_back
-
-    async def _settle(self, copy: Standing, offset: int, answer: Answer, went_back: int) -> None:
-        if not self._stands(copy, went_back):
-            return
-        if answer.trouble is Trouble.UNKNOWN_TOPIC:
-            self._miss(copy)
-        elif answer.trouble is Trouble.REFUSED:
-            copy.stop(f"the source refuses to have it read: {answer.detail}")
-        elif answer.trouble is Trouble.TRUNCATED and 0 <= answer.diverged_at < offset:
-            self._truncated(copy, offset, answer.diverged_at, "where the two part")
-        else:
-            truncated = answer.trouble is Trouble.TRUNCATED
-            await self._find_place(copy, offset, went_back, truncated=truncated)
-
-    def _miss(self, copy: Standing) -> None:
-        """The next look at the topics says what became of its topic."""
-        self._carrier.remove(copy)
-        self._missed.add(copy)
-
-    async def _find_place(self, copy: Standing, offset: int, went_back: int, *, truncated: bool) -> None:
-        """Compare where it stands with where the log begins and ends now."""
-        part = copy.part
-        place = Place(part.topic, part.partition)
-        found = (await self.cluster.topics([part.topic])).get(part.topic)
-        if found is None or found.topic_id != part.topic_id:
-            if self._stands(copy, went_back):
-                self._miss(copy)
-            return
-        start = (await self.cluster.offsets([place], AT_START))[place]
-        end = (await self.cluster.offsets([place], LATEST))[place]
-        if not self._stands(copy, went_back):
-            return
-        if offset < start:
-            self._gap(copy, offset, start)
-        elif offset > end or truncated:
-            # Where the two part is not known: what came since may lie below the end, so nothing is stepped over. So it
-            # is if a leader has none of the epoch of the last record, and an older one goes on beyond it there.
-            self._truncated(copy, offset, start, "at the start of the log")
-        else:
-            self._carrier.again(copy, offset)
-
-    def _gap(self, copy: Standing, offset: int, start: int) -> None:
-        lost = start - offset
-        self._tally.lost_offsets += lost
-        why = f"offsets {offset} to {start - 1} were gone at the source before they were mirrored"
-        if not self._options.goes_on.gap:
-            copy.stop(f"{why}; --on.gap continue goes on at {start}")
-            return
-        self._tally.notes[str(copy.part)] = f"{why}; it went on at {start}"
-        copy.skip(start, lost)
-        self._carrier.again(copy, start)
-
-    def _truncated(self, copy: Standing, offset: int, at: int, where: str) -> None:
-        why = f"the source has lost records that were mirrored: its log went on otherwise below offset {offset}"
-        if not self._options.goes_on.truncated:
-            copy.stop(f"{why}; --on.truncated continue goes on {where} ({at}), and the destination keeps what it has")
-            return
-        self._tally.notes[str(copy.part)] = f"{why}; it went on {where} ({at})"
-        self._tally.truncated += 1
-        copy.skip(at, 0)
-        self._carrier.again(copy, at)
+        self._settling.spawn(copy, offset, answer)
 
     async def _find_out(self) -> bool:
         """Find out how far partitions are that others carry, and what of them may come again; whether all was found."""
@@ -391,8 +309,6 @@ class Source:
             raise
         for copy in lost:
             self._tracks.comes_again(copy, ends[Place(copy.part.topic, copy.part.partition)])
-
-    # ------------------------------------------------------------ positions
 
     def _heard(self, copy: Standing) -> None:
         self._changed.add(copy)
@@ -440,7 +356,7 @@ class Source:
 
     def work(self) -> Iterable[Coroutine[Any, Any, None]]:
         """What runs for as long as it is mirrored from."""
-        return [*self._carrier.work(), self._settling.until_over()]
+        return [*self._carrier.work(), self._settling.work()]
 
     def pause(self, paused: bool) -> None:
         """Hand nothing on until it is told to go on."""
@@ -472,7 +388,7 @@ class Source:
         try:
             if self._options.once:
                 await self._look_for_losses()
-            elif new or self._late or self._missed:
+            elif new or self._late or self._settling.missed:
                 await self._destination.refresh()
                 with _as_of_a_look():
                     await self._refresh(taken, new=new)
