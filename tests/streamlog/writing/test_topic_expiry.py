@@ -26,9 +26,11 @@ from tests.streamlog.world import (
 )
 from tests.support.batches import produce
 
-from fairlead.model.errors import OutOfOrderSequence
+from fairlead.model.errors import OutOfOrderSequence, StorageUnavailable
 from fairlead.model.settings import Settings
+from fairlead.storage.memory import Fault
 from fairlead.streamlog.merging import run_job
+from fairlead.streamlog.requests.cuts import cut
 from fairlead.streamlog.requests.deletion import delete_records
 from fairlead.streamlog.requests.produce import ProduceResult
 from fairlead.streamlog.requests.topics import delete_topic, set_configs
@@ -364,6 +366,25 @@ def test_other_limits_count_for_what_was_merged_before() -> None:
     committed(log, lambda draft: set_configs(draft, "other", {"retention.ms": str(MINUTE_MS)}))
     clock.pass_ms(1001)
     assert expired(log) == [Expired(other, 0, 1)]
+
+
+def test_what_a_cut_made_dead_fills_no_partition_though_the_look_after_it_failed() -> None:
+    """Batches that are dead would count beside those that stand in their place, and the oldest would expire for it."""
+    clock = FakeClock()
+    log, number = with_life(clock, retention_bytes="1200")
+    for _ in range(3):
+        produced(log, number, bytes(300))
+    merged(log)
+    assert expired(log) == []
+    committed(log, lambda draft: cut(draft, number, 0, 1, "takeover", 9, None))
+    for _ in range(2):
+        produced(log, number, bytes(300))
+    clock.pass_ms(1001)
+    log.announced.storage.fail(Fault.FAIL, call="size")  # type: ignore[attr-defined]
+    with pytest.raises(StorageUnavailable):
+        expired(log)
+    clock.pass_ms(1001)
+    assert expired(log) == []
 
 
 @pytest.mark.parametrize("name", ["retention.ms", "retention.bytes"])

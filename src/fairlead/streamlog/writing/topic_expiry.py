@@ -196,7 +196,6 @@ class TopicExpiry:
         changed = [number for number, limit in limits.items() if self._limits.get(number) != limit]
         if cut_count != self._cuts_known:
             changed += {number for number, *_ in cuts}
-            self._cuts_known = cut_count
         dead = DeadRows(cuts)
         lowest = np.full(SLICES, _ANY, np.int64)
         for number in changed:
@@ -209,7 +208,7 @@ class TopicExpiry:
             if known is None or bool(np.any(lowest <= known.highest)):
                 known = _summary(read_columns(self._log.storage, segment.name), columns, dead)
             found[segment.name] = known
-        self._summaries, self._limits = found, limits
+        self._summaries, self._limits, self._cuts_known = found, limits, cut_count
 
 
 def expire(draft: Draft, found: Iterable[Expired], cut_count: int = 0) -> None:
