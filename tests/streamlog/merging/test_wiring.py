@@ -23,7 +23,7 @@ from tests.streamlog.world import (
 )
 from tests.support.batches import produce
 
-from fairlead.model.errors import Damaged, Missing, OffsetOutOfRange, StorageUnavailable
+from fairlead.model.errors import Damaged, Missing, OffsetOutOfRange, StorageFull, StorageUnavailable
 from fairlead.storage import names
 from fairlead.storage.interface import Storage
 from fairlead.storage.memory import Fault, MemoryStorage
@@ -157,6 +157,60 @@ def test_a_deletion_that_failed_is_made_good_after_the_next_merge() -> None:
     log.upkeep.sweep(log.upkeep.take_due())
     assert not unreferenced(log.announced.storage, log.announced.manifest)
     assert values_at(log, number) == {**EXPECTED, 5: b"f"}
+
+
+def test_an_object_that_cannot_be_deleted_keeps_no_other_on_the_disk() -> None:
+    """It would come first each time, and all that is replaced later would stay."""
+    clock = FakeClock()
+    log, number = filled(clock)
+    storage = log.announced.storage
+    (stays,) = [name for name in storage.list(names.manifests_of("x"))]
+    merged(log)
+
+    def refused(call: str, name: str) -> None:
+        if (call, name) == ("delete", stays):
+            raise StorageUnavailable(f"cannot delete {name}")
+
+    storage.faults.hook = refused  # type: ignore[attr-defined]
+    for value in b"fg":
+        clock.pass_ms(600_000)
+        with pytest.raises(StorageUnavailable, match="cannot delete"):
+            log.upkeep.sweep(log.upkeep.take_due())
+        assert unreferenced(storage, log.announced.manifest) == [stays]
+        produced(log, number, bytes([value]))
+        assert merged(log)
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_a_merge_for_which_there_is_no_room_leaves_nothing(nth: int) -> None:
+    """What it has written fills the disk, so that there is no room for the next merge, after which it would go."""
+    log, number = filled(FakeClock())
+    storage = log.announced.storage
+    before = set(storage.list(""))
+    job = log.upkeep.plan()
+    assert job is not None
+    storage.fail(Fault.FULL, nth=nth)  # type: ignore[attr-defined]
+    with pytest.raises(StorageFull):
+        run_job.run(storage, SeededRandomness(next(SEEDS)), job)
+    assert set(storage.list("")) == before
+    assert merged(log)
+    assert values_at(log, number) == EXPECTED
+
+
+def test_a_merge_goes_if_there_is_no_room_to_say_that_it_counts() -> None:
+    """As one that was not finished."""
+    log, number = filled(FakeClock())
+    storage = log.announced.storage
+    before = set(storage.list(""))
+    job = log.upkeep.plan()
+    assert job is not None
+    result = run_job.run(storage, SeededRandomness(next(SEEDS)), job)
+    storage.fail(Fault.FULL)  # type: ignore[attr-defined]
+    with pytest.raises(StorageFull):
+        installed(log, result)
+    assert set(storage.list("")) == before
+    assert merged(log)
+    assert values_at(log, number) == EXPECTED
 
 
 def test_the_log_alone_gives_the_state_that_a_checkpoint_gives() -> None:

@@ -12,7 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.streamlog.world import SETTINGS, FakeClock, SeededRandomness, batch_of, frame, fresh, made, produced, rows_of
+from tests.streamlog import world
+from tests.streamlog.world import (
+    DAY_MS,
+    SETTINGS,
+    FakeClock,
+    SeededRandomness,
+    batch_of,
+    frame,
+    fresh,
+    made,
+    produced,
+    rows_of,
+)
 from tests.support.batches import produce
 from tests.support.waiting import WAIT_SECONDS, a_quiet_while, in_time, until
 
@@ -20,6 +32,7 @@ from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.errors import Closed, Damaged, FairleadError, Fenced, StorageFull, StorageUnavailable
 from fairlead.model.names import slice_of
 from fairlead.model.settings import Settings
+from fairlead.storage import names
 from fairlead.storage.interface import Storage
 from fairlead.storage.local import LocalStorage
 from fairlead.storage.memory import Fault, MemoryStorage
@@ -227,6 +240,28 @@ async def test_what_was_replaced_goes_whether_or_not_merging_rests(
     await shard.submit(lambda d: put_entry(d, "k", 0))
     first = log.announced.manifest.commit_name(0)
     await until(lambda: first not in storage.list("x/commit/"))
+    await shard.close()
+
+
+async def test_what_was_replaced_goes_though_no_row_can_be_written(executor: ThreadPoolExecutor) -> None:
+    """The disk is full to the last byte, and the log must say that its clock has jumped: only what is deleted makes
+    room for that."""
+    storage, clock = MemoryStorage(), FakeClock()
+    left = names.segment("x", b"1" * 16)
+    settings = replace(SETTINGS, merge_interval_seconds=0.01, delete_grace_seconds=0.0)
+    made(world.opened(storage, clock=clock))
+    storage.put_if_absent(left, b"")
+    log = world.opened(storage, clock=clock, settings=settings)
+    shard = Shard(log, executor, merger=ThreadMerger(storage, SystemRandomness(), executor))
+
+    def full(call: str, name: str) -> None:
+        if call == "put":
+            raise StorageFull("memory", 0, 0)
+
+    storage.faults.hook = full
+    shard.set_retention(ttl_ms=DAY_MS, producer_expiry_ms=DAY_MS)
+    clock.wall += DAY_MS
+    await until(lambda: left not in storage.list("x/segment/"))
     await shard.close()
 
 

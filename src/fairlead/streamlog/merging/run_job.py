@@ -1,14 +1,15 @@
 """Carrying out a merge job: read the inputs, write segments and, if wanted, a checkpoint.
 
 Memory holds the inputs that are commits, the columns and control rows of segments, one output segment, and 8 MB of what
-is being gathered. Nothing written here is read before a manifest names it, so a failed attempt leaves only objects to
-be swept.
+is being gathered. Nothing written here is read before a manifest names it. An attempt that fails removes what it has
+written: it may have failed for lack of room, and nothing would be swept before the next one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from typing_extensions import Buffer
 
 from fairlead.model.clock import Randomness
-from fairlead.model.errors import CorruptBatch, Damaged, StorageUnavailable
+from fairlead.model.errors import CorruptBatch, Damaged, FairleadError, StorageUnavailable
 from fairlead.model.names import SLICES
 from fairlead.storage import names
 from fairlead.storage.interface import Put, Storage
@@ -46,7 +47,25 @@ def run(storage: Storage, randomness: Randomness, job: MergeJob) -> MergeResult:
         Damaged, Missing: an input cannot be read.
         StorageFull, StorageUnavailable: an output cannot be written.
     """
-    return _Merge(storage, randomness, job).run()
+    merge = _Merge(storage, randomness, job)
+    try:
+        return merge.run()
+    except Exception:
+        _remove(storage, merge.put)
+        raise
+
+
+def remove(storage: Storage, result: MergeResult) -> None:
+    """Remove what a job has made. Blocking; only where it is certain that no manifest names it."""
+    _remove(storage, [segment.name for segment in result.added])
+    if result.checkpoint is not None:
+        _remove(storage, [result.checkpoint.name])
+
+
+def _remove(storage: Storage, found: Iterable[str]) -> None:
+    for name in found:
+        with suppress(FairleadError):  # it is swept later
+            storage.delete(name)
 
 
 @dataclass(slots=True)
@@ -54,6 +73,8 @@ class _Merge:
     storage: Storage
     randomness: Randomness
     job: MergeJob
+    put: list[str] = field(default_factory=list)
+    """What it has written, or may have."""
 
     def run(self) -> MergeResult:
         job = self.job
@@ -147,6 +168,7 @@ class _Merge:
         return segment_entry(name, kind, columns, size, first=job.first, end=job.end, **times)
 
     def _put(self, name: str, buffers: Sequence[Buffer]) -> int:
+        self.put.append(name)
         outcome = self.storage.put_if_absent(name, buffers)
         if outcome not in {Put.WRITTEN, Put.MINE}:
             raise StorageUnavailable(f"{name}: not known to be written; merging tries again under another name")

@@ -366,11 +366,11 @@ class Shard:
         return self.merging, self.copying
 
     async def _keep_up(self) -> None:
+        # First, and between jobs too: under load one follows the other, and all else may lack the room that this gives.
+        await self._turns.sweep()
         if self._log.clock_is_news:
             await self.submit(self._log.note_clock)
         await self._expire_topics()
-        # Sweep between jobs too: under load one follows the other, and a job may lack the room it needs.
-        await self._turns.sweep()
         while self.stopped is None and self._merger is not None and await self._turns.merge(self._merger):
             await self._turns.sweep()
 

@@ -18,11 +18,12 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from fairlead.model.clock import Clock, Randomness
-from fairlead.model.errors import FairleadError
+from fairlead.model.errors import FairleadError, StorageFull, StorageUnavailable
 from fairlead.model.settings import Settings
 from fairlead.storage import names
 from fairlead.storage.interface import Storage
 from fairlead.streamlog.merging import policy as merge_policy
+from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.merging.garbage import Replaced, replaced_by, unreferenced
 from fairlead.streamlog.merging.histories import Histories
 from fairlead.streamlog.merging.job import MergeJob, MergeResult
@@ -200,7 +201,12 @@ class Upkeep:
         self._k = k = self._k + 1
         manifest = replace(merge_policy.new_manifest(log.manifest, result), k=k)
         starts = _starts(log.storage, result.control) if result.starts and result.control else []
-        opening.put_manifest(log.storage, manifest, self._epoch)
+        try:
+            opening.put_manifest(log.storage, manifest, self._epoch)
+        except StorageFull:
+            # Nothing was put, so nobody names what the job has made; there would be no room for it to be made again.
+            run_job.remove(log.storage, result)
+            raise
         replaced = replaced_by(log.manifest, manifest, result)
         if self._left_over:
             left = unreferenced(log.storage, manifest)
@@ -274,20 +280,26 @@ class Upkeep:
 
     def sweep(self, due: Iterable[Replaced]) -> None:
         """Delete objects, once it is certain that the shard is still ours, and then the folders that older epochs
-        leave: nobody acknowledges what is put there. Blocking.
+        leave: nobody acknowledges what is put there. One that cannot be deleted keeps no other. Blocking.
 
         Raises:
             Fenced, StorageUnavailable
         """
         log = self._log
         due_names = [name for replaced in due for name in replaced.all(log.prefix)]
+        failure: FairleadError | None = None
         try:
             if due_names:
                 opening.check_fence(log.storage, log.prefix, self._epoch)
             for name in due_names:
-                log.storage.delete(name)
+                try:
+                    log.storage.delete(name)
+                except StorageUnavailable as error:
+                    failure = failure or error
             for prefix in (names.commits_of(log.prefix), names.manifests_of(log.prefix)):
                 log.storage.remove_empty(prefix, names.of_epoch(prefix, self._epoch.number))
+            if failure is not None:
+                raise failure
         except FairleadError:
             self._left_over = True
             raise
