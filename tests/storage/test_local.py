@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.disk import bad_sector
 
-from fairlead.model.errors import InvalidValue, StorageFull, StorageUnavailable
+from fairlead.model.errors import Damaged, InvalidValue, StorageFull, StorageUnavailable
 from fairlead.storage.interface import Put
 from fairlead.storage.local import LocalStorage
 from fairlead.storage.lock import lock_directory
@@ -125,6 +127,61 @@ def test_a_full_disk_is_told_from_other_failures(storage: LocalStorage, calls: C
         storage.put_if_absent("a/x", b"1")
     calls.failures.clear()
     assert storage.put_if_absent("a/x", b"2") is Put.WRITTEN
+
+
+@pytest.fixture
+def bad_block(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An object of three blocks and a half, of which the disk cannot give the second back."""
+    storage.put_if_absent("a/x", b"1" * 4096 + b"2" * 4096 + b"3" * 6144)
+    with bad_sector(monkeypatch, f"{storage.root}/a/x", 5000):
+        yield "a/x"
+
+
+def test_what_the_disk_cannot_give_back_is_damage_of_that_object(storage: LocalStorage, bad_block: str) -> None:
+    """A disk that lost a sector does not get it back, so its log must stop by name, and the others go on."""
+    for read in (
+        lambda: storage.get(bad_block),
+        lambda: storage.get_range(bad_block, 4999, 2),
+        lambda: storage.get_ranges(bad_block, [(0, 10), (5000, 10)]),
+    ):
+        with pytest.raises(Damaged, match="a/x: cannot be read: input/output error"):
+            read()
+    assert storage.get_range(bad_block, 0, 4096) == b"1" * 4096
+
+
+def test_what_is_left_of_a_lost_object_can_be_saved(storage: LocalStorage, bad_block: str) -> None:
+    """Only the block is lost."""
+    assert storage.get_unchecked(bad_block) == b"1" * 4096 + bytes(4096) + b"3" * 6144
+
+
+def test_a_process_without_descriptors_finds_no_damage(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may find some later."""
+    storage.put_if_absent("a/x", b"1")
+
+    def refused(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(StorageUnavailable, match="cannot read a/x: too many open files"):
+        storage.get("a/x")
+
+
+def test_a_folder_that_cannot_be_looked_into_is_not_taken_for_synced(
+    storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a reader finds there a moment later could be gone after a power failure."""
+    storage.put_if_absent("a/b/x", b"1")
+    real = os.scandir
+
+    def refused(path: str) -> Any:
+        if path == f"{storage.root}/a":
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(StorageUnavailable, match="cannot list a/: too many open files"):
+        storage.sync("a/")
+    storage.sync("not-there/")
 
 
 def test_of_many_writers_of_one_name_one_wins(storage: LocalStorage) -> None:

@@ -20,6 +20,7 @@ from tests.streamlog.world import (
     replicated,
     values_at,
 )
+from tests.support.disk import bad_sector
 from tests.support.packs import always_packed
 
 from fairlead.model.errors import Damaged, InvalidValue, NotAllowed
@@ -394,3 +395,48 @@ def test_a_commit_in_a_pack_is_set_aside(tmp_path: Path) -> None:
         produced(log, number, b"later")
         storage.close()
     assert list(values_at(log, number, offset=2).values()) == [b"c", b"later", b"later"]
+
+
+@pytest.mark.parametrize("place", [100, 9000])
+def test_a_log_goes_on_without_what_the_disk_cannot_give_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    """A lost sector in one object keeps its log from writing, and no other from being opened; what lies elsewhere in
+    the log can be read."""
+    storage = LocalStorage(tmp_path)
+    log = opened(storage)
+    number = made(log).number
+    produced(log, number, b"a")
+    name = log.announced.manifest.commit_name(log.announced.end)
+    produced(log, number, b"b" * 20_000)
+    produced(log, number, b"c")
+    with bad_sector(monkeypatch, f"{tmp_path}/{name}", place):
+        log = opened(storage)
+        assert isinstance(log.health.stopped, Damaged)
+        assert [problem.name for problem in check_all(storage)] == [name]
+        assert len(log.reader.fetch(number, 0, 0, 1000).batches) == 1
+        with pytest.raises(Damaged, match="cannot be read"):
+            log.reader.fetch(number, 0, 1, 1000)
+        said = list(set_aside(storage, [name], SeededRandomness(4711), 0))
+    assert said == [f"{name}: is now {names.set_aside(name)}", "topic ships, partition 0: offsets 1 to 1 are lost"]
+    log = opened(storage)
+    assert values_at(log, number, offset=2) == {2: b"c"}
+    produced(log, number, b"later")
+
+
+def test_a_checkpoint_that_the_disk_cannot_give_back_keeps_no_log_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is only a shortcut."""
+    storage = LocalStorage(tmp_path)
+    log = opened(storage, settings=MERGING)
+    number = made(log).number
+    for value in (b"a", b"b", b"c", b"d"):
+        produced(log, number, value)
+    merged(log, 5)
+    entry = log.announced.manifest.checkpoint
+    assert entry is not None
+    with bad_sector(monkeypatch, f"{tmp_path}/{entry.name}", 0):
+        log = opened(storage)
+        assert log.health.stopped is None
+        assert values_at(log, number) == {0: b"a", 1: b"b", 2: b"c", 3: b"d"}

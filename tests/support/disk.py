@@ -213,3 +213,32 @@ def dying_at(place: int) -> Iterator[Process]:
         for call in ("open", "write", "writev", "pwrite", "fsync", "fdatasync", "link", "unlink", "mkdir", "rename"):
             patch.setattr(os, call, process.call(getattr(os, call)))
         yield process
+
+
+@contextmanager
+def bad_sector(monkeypatch: pytest.MonkeyPatch, path: str, place: int) -> Iterator[None]:
+    """Meanwhile the disk cannot give back the block of a file in which the place lies. Reads through the page cache
+    give what stands before it first, as the kernel does."""
+    pread, preadv = os.pread, os.preadv
+    block = place - place % BLOCK
+
+    def is_met(descriptor: int, start: int, length: int) -> bool:
+        meets = start < block + BLOCK and start + length > block
+        return meets and os.readlink(f"/proc/self/fd/{descriptor}") == path
+
+    def read(descriptor: int, length: int, start: int) -> bytes:
+        if not is_met(descriptor, start, length):
+            return pread(descriptor, length, start)
+        if start < block:
+            return pread(descriptor, block - start, start)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def read_into(descriptor: int, buffers: list[memoryview], start: int) -> int:
+        if is_met(descriptor, start, sum(buffer.nbytes for buffer in buffers)):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return preadv(descriptor, buffers, start)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pread", read)
+        patch.setattr(os, "preadv", read_into)
+        yield

@@ -16,7 +16,10 @@ FILE_MODE: Final = 0o600
 DIRECTORY_MODE: Final = 0o700
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 """How the system says that there is no room."""
+LOST: Final = frozenset({errno.EIO, errno.ENODATA, errno.EBADMSG, errno.EUCLEAN})
+"""How it says that the disk cannot give back what was written there: a bad sector, or a checksum of the file system."""
 _IOV_MAX: Final = 1024
+_SECTOR: Final = 4096
 
 
 def make_directories(path: str) -> None:
@@ -67,6 +70,32 @@ def write_all(descriptor: int, parts: Sequence[memoryview]) -> None:
             place += 1
         if written:
             waiting[place] = waiting[place][written:]
+
+
+def read_left(descriptor: int, length: int, start: int) -> bytes:
+    """Bytes [start, start + length) of a file, fewer at its end, with zeros in the place of what is lost."""
+    pieces: list[bytes] = []
+    place, end = start, start + length
+    while place < end:
+        piece = _read_or_lost(descriptor, end - place, place)
+        if piece is None:
+            sector = min(end, (place // _SECTOR + 1) * _SECTOR) - place
+            piece = _read_or_lost(descriptor, sector, place) or bytes(sector)
+        if not piece:
+            break
+        pieces.append(piece)
+        place += len(piece)
+    return b"".join(pieces)
+
+
+def _read_or_lost(descriptor: int, length: int, place: int) -> bytes | None:
+    """None: some of it is lost. The system mostly gives what stands before that first."""
+    try:
+        return os.pread(descriptor, length, place)
+    except OSError as error:
+        if error.errno in LOST:
+            return None
+        raise
 
 
 def sync_and_forget(path: str) -> None:

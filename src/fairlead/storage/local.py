@@ -21,7 +21,7 @@ from typing import Final
 from typing_extensions import Buffer
 
 from fairlead.model.clock import SystemRandomness
-from fairlead.model.errors import Damaged, InvalidValue, Missing, StorageFull, StorageUnavailable
+from fairlead.model.errors import Damaged, FairleadError, InvalidValue, Missing, StorageFull, StorageUnavailable
 from fairlead.process.control_secret import FILE as CONTROL_SECRET
 from fairlead.storage import direct, files, identity, names, pack_check, pack_file, pack_register
 from fairlead.storage.interface import Put
@@ -150,15 +150,15 @@ class LocalStorage:
             os.close(descriptor)
 
     def get_unchecked(self, name: str) -> bytes:
-        """What is there of the object, also of one in a pack whose record has changed."""
+        """What is there of the object, also of one in a pack whose record has changed; zeros for what is lost."""
         place = self._placed(name)
-        if place is None:
-            return self.get(name)
-        descriptor = self._open_object(name, place.path)
+        descriptor = self._open_object(name, None if place is None else place.path)
         try:
+            if place is None:
+                return files.read_left(descriptor, os.fstat(descriptor).st_size, 0)
             return pack_file.raw_data_of(descriptor, place.pack, place.start, place.length)
         except OSError as error:
-            raise self._unavailable("read", name, error) from error
+            raise self._unreadable(name, error) from error
         finally:
             os.close(descriptor)
 
@@ -181,7 +181,7 @@ class LocalStorage:
         try:
             data = pack_file.data_of(descriptor, place.pack, place.start, name, place.length)
         except OSError as error:
-            raise self._unavailable("read", name, error) from error
+            raise self._unreadable(name, error) from error
         finally:
             os.close(descriptor)
         if data is None:
@@ -197,7 +197,7 @@ class LocalStorage:
         try:
             data = direct.read(descriptor, start, length)
         except OSError as error:
-            raise self._unavailable("read", name, error) from error
+            raise self._unreadable(name, error) from error
         if len(data) < length:
             raise _cut_short(name, start + len(data), start + length)
         return data
@@ -227,7 +227,7 @@ class LocalStorage:
         except FileNotFoundError as error:
             raise Missing(name) from error
         except OSError as error:
-            raise self._unavailable("read", name, error) from error
+            raise self._unreadable(name, error) from error
 
     def _pread(self, descriptor: int, name: str, start: int, length: int) -> bytes:
         try:
@@ -238,7 +238,7 @@ class LocalStorage:
                     raise _cut_short(name, start + len(data), start + length)
                 data += more
         except OSError as error:
-            raise self._unavailable("read", name, error) from error
+            raise self._unreadable(name, error) from error
         return data
 
     def size(self, name: str) -> int | None:
@@ -436,7 +436,12 @@ class LocalStorage:
 
         The files themselves were synced before they got their names.
         """
-        for folder, _, _ in os.walk(self._folder_of(prefix)):
+
+        def unseen(error: OSError) -> None:
+            if not isinstance(error, FileNotFoundError):
+                raise self._unavailable("list", prefix, error) from error
+
+        for folder, _, _ in os.walk(self._folder_of(prefix), onerror=unseen):
             self._sync_folder(folder)
 
     def _sync_folder(self, folder: str) -> None:
@@ -491,6 +496,13 @@ class LocalStorage:
 
     def _temporary_name(self) -> str:
         return os.path.join(self._temporary, f"{os.getpid()}-{_OURS}-{id(self):x}-{next(self._numbers)}")
+
+    def _unreadable(self, name: str, error: OSError) -> FairleadError:
+        """What the disk has lost stays lost, and is one object's damage; whatever else keeps it from being read may
+        pass."""
+        if error.errno in files.LOST:
+            return Damaged(name, f"cannot be read: {files.why(error)}")
+        return self._unavailable("read", name, error)
 
     def _unavailable(self, what: str, name: str, error: OSError) -> StorageUnavailable:
         return StorageUnavailable(f"data directory {self._root}: cannot {what} {name}: {files.why(error)}")

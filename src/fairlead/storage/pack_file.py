@@ -229,8 +229,8 @@ def data_of(descriptor: int, pack: str, start: int, name: str, length: int) -> b
 
 def raw_data_of(descriptor: int, pack: str, start: int, length: int) -> bytes:
     """What lies where the record at a place has its data; all of the record if its head cannot be read."""
-    record = record_at(descriptor, pack, start)
-    return os.pread(descriptor, length, start + (0 if record is None else record.skip))
+    record = _record_in(files.read_left(descriptor, _HEAD.size + 2 * NAME_BYTES_MAX, start), pack, start)
+    return files.read_left(descriptor, length, start + (0 if record is None else record.skip))
 
 
 def is_rest(descriptor: int, pack: str, start: int) -> bool:
