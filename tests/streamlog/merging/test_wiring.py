@@ -164,7 +164,7 @@ def test_an_object_that_cannot_be_deleted_keeps_no_other_on_the_disk() -> None:
     clock = FakeClock()
     log, number = filled(clock)
     storage = log.announced.storage
-    (stays,) = [name for name in storage.list(names.manifests_of("x"))]
+    (stays,) = storage.list(names.manifests_of("x"))
     merged(log)
 
     def refused(call: str, name: str) -> None:
