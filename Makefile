@@ -7,8 +7,12 @@ STAMP := $(VENV)/.installed
 CASE ?=
 PYTEST_ARGS ?=
 
+# Without what Python keeps of a module once it is compiled, each process that a test starts would compile all of them.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo demo-failover demo-mirror demo-plants demo-shipping test test-one-half test-other-half test-with-clients test-with-kills test-fast check \
+.PHONY: help setup java demo demo-failover demo-mirror demo-plants demo-shipping test test-fast check \
+	test-first-third test-second-third test-last-third test-with-clients test-with-kills test-with-spark \
 	format simulate crash soak format-fixture interop bench bench-quick clean
 
 help: ## every target
@@ -43,38 +47,44 @@ demo-shipping: setup java ## ducks from Tokyo to London and Sydney: five offices
 
 test: setup java ## sets up what the tests need and runs them all; PYTEST_ARGS="-k name" some
 	scripts/interop-setup
-	@$(MAKE) --no-print-directory --jobs 2 test-one-half test-other-half
-	@$(MAKE) --no-print-directory --jobs 2 test-with-clients test-with-kills
+	@$(MAKE) --no-print-directory --jobs 3 $(COMPUTING)
+	@$(MAKE) --no-print-directory --jobs 3 $(WAITING)
 
-# First what computes, in two halves that take about as long as one another; a process for each core, and none beside
-# them. Then what mostly waits for other processes, side by side: those with clients that we did not write, and those
-# with Spark or kills. All are shown as they go on. A test that hangs fails, by its name.
-HUNG := --timeout 300 --session-timeout 3600
-ALONE := not spark and not interop and not crash
-ONE_HALF := tests/benchmarks tests/broker tests/cases tests/cli tests/client tests/kafka tests/mirror tests/wire
-OTHER_HALF := tests $(ONE_HALF:%=--ignore=%)
+# First what computes, then what mostly waits for other processes; each in three parts that take about as long as one
+# another, side by side on two cores, since all of them wait at times. The last part of each has all that no other has.
+# All are shown as they go on. A test that hangs fails, by its name.
+COMPUTING := test-first-third test-second-third test-last-third
+WAITING := test-with-clients test-with-kills test-with-spark
+WAITS := spark or interop or crash
+FIRST_THIRD := tests/cases tests/cli tests/mirror
+SECOND_THIRD := tests/broker tests/contracts tests/gateway tests/kafka tests/replication
+PYTEST := $(BIN)/python -m pytest --timeout 300 --session-timeout 3600
 NONE_CHOSEN := || test $$? -eq 5
-HALF := $(BIN)/python -m pytest -m "$(ALONE)" $(HUNG) $(PYTEST_ARGS)
 
-test-one-half: setup
-	$(HALF) $(ONE_HALF) $(NONE_CHOSEN)
+test-first-third: setup
+	$(PYTEST) -m "not ($(WAITS))" $(PYTEST_ARGS) $(FIRST_THIRD) $(NONE_CHOSEN)
 
-test-other-half: setup
-	$(HALF) $(OTHER_HALF) $(NONE_CHOSEN)
+test-second-third: setup
+	$(PYTEST) -m "not ($(WAITS))" $(PYTEST_ARGS) $(SECOND_THIRD) $(NONE_CHOSEN)
+
+test-last-third: setup
+	$(PYTEST) -m "not ($(WAITS))" $(PYTEST_ARGS) tests $(patsubst %,--ignore=%,$(FIRST_THIRD) $(SECOND_THIRD)) $(NONE_CHOSEN)
 
 test-with-clients: setup
-	$(BIN)/python -m pytest -m interop $(HUNG) $(PYTEST_ARGS) $(NONE_CHOSEN)
+	$(PYTEST) -m "$(WAITS)" $(PYTEST_ARGS) tests/interop $(NONE_CHOSEN)
 
 test-with-kills: setup
-	$(BIN)/python -m pytest -m "(spark or crash) and not interop" $(HUNG) $(PYTEST_ARGS) $(NONE_CHOSEN)
+	$(PYTEST) -m "$(WAITS)" $(PYTEST_ARGS) tests/crash $(NONE_CHOSEN)
+
+test-with-spark: setup
+	$(PYTEST) -m "$(WAITS)" $(PYTEST_ARGS) tests --ignore=tests/interop --ignore=tests/crash $(NONE_CHOSEN)
 
 # Files lie in memory, where there is such a file system, and the simulation plays fewer seeds.
 test-fast: export FAIRLEAD_TEST_RUNS = 40
 test-fast: export PYTEST_DEBUG_TEMPROOT = $(wildcard /dev/shm)
 test-fast: PYTEST_ARGS += -o tmp_path_retention_policy=failed
 test-fast: setup ## the tests without Spark, foreign clients and kills, on two cores in some minutes
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-one-half test-other-half \
-		PYTEST_ARGS="$(PYTEST_ARGS)"
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target $(COMPUTING) PYTEST_ARGS="$(PYTEST_ARGS)"
 
 check: setup ## lint, types, import rules
 	$(BIN)/ruff check .
