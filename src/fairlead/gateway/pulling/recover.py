@@ -10,8 +10,8 @@ has no epoch of its own yet, which the log notes before it comes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
@@ -25,9 +25,9 @@ from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.pulling.comparing import Common, Comparing
 from fairlead.gateway.pulling.neighbours import Neighbour, neighbours
+from fairlead.gateway.pulling.restored import Plan, Source, is_ours_or_gone, our_topic, planned, row_of, shown, why_new
 from fairlead.gateway.pulling.taking import PartitionKey, Pulled, Pulls
 from fairlead.model.errors import FairleadError, NotAgreed, NotAllowed, StorageFull, TryAgain
-from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.requests.deletion import put_deletion
 from fairlead.streamlog.requests.ownership import Recovered, begin_epoch, recover
 from fairlead.streamlog.requests.rollback import is_coming, note_coming
@@ -44,54 +44,6 @@ PLANNED_AT_ONCE: Final = 500
 _LEFT_OUT: Final = "its records are left out: run it again, or `stream topic takeover -force` to go on without them"
 FINISH: Final = "-"
 """The last entry of a job's list: the stream writes again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A neighbour, and what it has in common with a partition here."""
-
-    neighbour: Neighbour
-    common: Common
-
-    @property
-    def rank(self) -> tuple[int, int, int]:
-        """The longest history counts: topic epoch, last epoch, end."""
-        held = self.common.held
-        return held.epoch, held.history[-1][0] if held.history else -1, held.end
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is to become of a topic."""
-
-    shard: Shard
-    topic: Topic
-    better: Mapping[int, Source] = field(default_factory=dict)
-    """By partition, whose history goes on where ours does not, or goes on otherwise."""
-    missing: Mapping[int, Source] = field(default_factory=dict)
-    """Partitions that were cut already and are still to be brought."""
-    deletions: Mapping[int, int] = field(default_factory=dict)
-    """By partition, the offset below which records were deleted since the backup."""
-    deleted_at: Neighbour | None = None
-    """It was deleted since the backup, as this neighbour knows."""
-
-    @property
-    def given_up(self) -> bool:
-        """A neighbour knows of a later owner."""
-        return any(each.common.held.epoch > self.topic.epoch for each in self.better.values())
-
-    @property
-    def only_heard(self) -> set[bytes]:
-        """The neighbours that know of a later owner, and get our topics without bringing us any."""
-        later = (each for each in self.better.values() if each.common.held.epoch > self.topic.epoch)
-        return {each.neighbour.stream for each in later if not each.neighbour.admission.speaks_for_all}
-
-    def brought(self, stream: Stream) -> list[tuple[int, Source]]:
-        """By partition, who brings what is missing. Of a topic that another stream owns by now, none of who brings
-        nothing: it comes by its links, if there are any."""
-        is_ours = _ours(stream, self.topic.incarnation) is not None
-        found = {**self.missing, **self.better}.items()
-        return [each for each in found if is_ours or each[1].neighbour.stream not in self.only_heard]
 
 
 class _Done(NamedTuple):
@@ -130,7 +82,7 @@ class Recoveries:
             try:
                 for each in await self._comparing.owned(stream, neighbour):
                     known, name = found.get(each.incarnation, (0, each.name))
-                    if known or not _is_ours_or_gone(stream, each.incarnation):
+                    if known or not is_ours_or_gone(stream, each.incarnation):
                         found[each.incarnation] = max(known, each.partitions), name
             except TryAgain as error:
                 if not force:
@@ -150,12 +102,12 @@ class Recoveries:
         entries = iter(names[:-1])
         while len(rows) < SHOWN_MAX and (some := list(islice(entries, PLANNED_AT_ONCE))):
             plans, unknown = await self._plans(stream, some, force=force)
-            rows += [row for plan in plans for row in _shown(plan)]
+            rows += [row for plan in plans for row in shown(plan)]
             for topic, count in _grown(stream, some):
                 new_ones = range(topic.partitions, count)
-                rows += [_row(topic.name, each, 0, 0, 0, "partition is not here") for each in new_ones]
+                rows += [row_of(topic.name, each, 0, 0, 0, "partition is not here") for each in new_ones]
             new = ((incarnation, name, each) for incarnation, count, name in unknown for each in range(count))
-            rows += [_row(name, each, 0, 0, 0, _why_new(stream, incarnation)) for incarnation, name, each in new]
+            rows += [row_of(name, each, 0, 0, 0, why_new(stream, incarnation)) for incarnation, name, each in new]
         return rows[:SHOWN_MAX]
 
     async def do(self, job: JobRecord, topics: Sequence[str]) -> BatchOutcome:
@@ -211,8 +163,8 @@ class Recoveries:
         """What is to become of topics that are ours here, and those that are not here, or not ours here although they
         are by now."""
         parsed = [_parsed(entry) for entry in entries]
-        here = [each for each in parsed if _ours(stream, each[0])]
-        others = [each for each in parsed if not _is_ours_or_gone(stream, each[0])]
+        here = [each for each in parsed if our_topic(stream, each[0])]
+        others = [each for each in parsed if not is_ours_or_gone(stream, each[0])]
         later = await self._later(stream, [each[0] for each in others], force=force)
         unknown = [each for each in others if stream.by_incarnation(each[0]) is None or each[0] in later]
         keys = [(incarnation, each) for incarnation, count, _ in here for each in range(count)]
@@ -220,7 +172,7 @@ class Recoveries:
         for neighbour in self._neighbours(stream):
             for key, common in (await self._common(stream, neighbour, keys, force=force)).items():
                 sources.setdefault(key, []).append(Source(neighbour, common))
-        plans = (_planned(stream, incarnation, sources) for incarnation, _, _ in here)
+        plans = (planned(stream, incarnation, sources) for incarnation, _, _ in here)
         return [plan for plan in plans if plan is not None], unknown
 
     async def _later(self, stream: Stream, incarnations: Sequence[bytes], *, force: bool) -> set[bytes]:
@@ -247,7 +199,7 @@ class Recoveries:
     async def _hear_news(self, stream: Stream, entries: Iterable[str], *, force: bool) -> None:
         """Give our topics the settings and the partitions that they have got since the backup: what is set next must be
         newer than those, or no replica takes it."""
-        ours = [each for each, _, _ in map(_parsed, entries) if _ours(stream, each)]
+        ours = [each for each, _, _ in map(_parsed, entries) if our_topic(stream, each)]
         for neighbour in self._neighbours(stream):
             try:
                 await self._pulls.news(stream, neighbour.stream, ours)
@@ -400,81 +352,14 @@ class Recoveries:
         await stream.forget_rolled_back()
 
 
-def _planned(stream: Stream, incarnation: bytes, sources: Mapping[PartitionKey, Sequence[Source]]) -> Plan | None:
-    """None: it is as it should be."""
-    found = stream.by_incarnation(incarnation)
-    if found is None:
-        return None
-    shard, topic = found
-    every = [source for each in range(topic.partitions) for source in sources.get((incarnation, each), ())]
-    for source in every:
-        if source.common.held.deleted and source.common.held.epoch >= topic.epoch:
-            return Plan(shard, topic, deleted_at=source.neighbour)
-    better: dict[int, Source] = {}
-    missing: dict[int, Source] = {}
-    deletions: dict[int, int] = {}
-    pending = {each.partition: each.start for each in pending_partitions(topic, shard.state)}
-    for partition in range(topic.partitions):
-        of = [each for each in sources.get((incarnation, partition), ()) if each.common.held.held]
-        deleted_to = max((each.common.held.deleted_to for each in of), default=0)
-        if deleted_to > shard.state.partition(topic.number, partition).deleted_to:
-            deletions[partition] = deleted_to
-        if partition in pending:
-            whole = [each for each in of if each.common.held.end >= pending[partition]]
-            if whole:
-                missing[partition] = max(whole, key=lambda each: each.rank)
-                continue
-        longer = [each for each in of if _goes_on(topic, each)]
-        if longer:
-            better[partition] = max(longer, key=lambda each: each.rank)
-    return Plan(shard, topic, better, missing, deletions) if better or missing or deletions else None
-
-
-def _goes_on(topic: Topic, source: Source) -> bool:
-    """A neighbour that does not know our present epoch yet is brought to it by our link, not we to what it has."""
-    common = source.common
-    if common.held.epoch != topic.epoch:
-        return common.held.epoch > topic.epoch
-    return common.held.end > common.offset
-
-
-def _shown(plan: Plan) -> Iterator[dict[str, object]]:
-    if plan.deleted_at is not None:
-        for each in range(plan.topic.partitions):
-            end = plan.shard.state.partition(plan.topic.number, each).end
-            yield _row(plan.topic.name, each, end, end, 0, f"was deleted at {plan.deleted_at.path}")
-    for partition, source in sorted({**plan.missing, **plan.better}.items()):
-        end = plan.shard.state.partition(plan.topic.number, partition).end
-        common = source.common
-        yield _row(plan.topic.name, partition, end, common.offset, common.held.end, str(source.neighbour.path))
-
-
-def _row(topic: str, partition: int, end: int, common: int, there: int, source: str) -> dict[str, object]:
-    return {
-        "topic": topic,
-        "partition": partition,
-        "end": end,
-        "common": common,
-        "diverged": max(end - common, 0),
-        "brought": max(there - common, 0),
-        "from": source,
-    }
-
-
 def _grown(stream: Stream, entries: Iterable[str]) -> list[tuple[Topic, int]]:
     """Topics of ours that have got partitions since the backup, and how many they have by now."""
     found: list[tuple[Topic, int]] = []
     for incarnation, count, _ in map(_parsed, entries):
-        topic = _ours(stream, incarnation)
+        topic = our_topic(stream, incarnation)
         if topic is not None and topic.partitions < count:
             found.append((topic, count))
     return found
-
-
-def _ours(stream: Stream, incarnation: bytes) -> Topic | None:
-    """The topic, if it is here and ours."""
-    found = stream.by_incarnation(incarnation)
-    return found[1] if found is not None and found[1].owner == stream.id else None
 
 
 def _names(stream: Stream, incarnation: bytes, name: str) -> set[str]:
@@ -485,20 +370,8 @@ def _names(stream: Stream, incarnation: bytes, name: str) -> set[str]:
 
 def _with_all_partitions(stream: Stream, incarnation: bytes) -> str:
     """The entry of a topic with the partitions that it has by now; empty if it is not ours."""
-    topic = _ours(stream, incarnation)
+    topic = our_topic(stream, incarnation)
     return "" if topic is None else _entry(incarnation, topic.partitions, topic.name)
-
-
-def _is_ours_or_gone(stream: Stream, incarnation: bytes) -> bool:
-    """The topic is here and ours, or was here and is deleted."""
-    if _ours(stream, incarnation) is not None:
-        return True
-    return any(shard.state.tombstone(incarnation) is not None for shard in stream.shards)
-
-
-def _why_new(stream: Stream, incarnation: bytes) -> str:
-    is_here = stream.by_incarnation(incarnation) is not None
-    return "topic was given to this stream" if is_here else "topic is not here"
 
 
 def _entry(incarnation: bytes, partitions: int, name: str) -> str:
