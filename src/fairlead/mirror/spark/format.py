@@ -60,7 +60,7 @@ class MirrorReader(DataSourceStreamReader):
         from fairlead.mirror.spark import rounds
 
         assert isinstance(partition, Task)
-        return rounds.read(self._tasks, partition)
+        return rounds.read(self._tasks, partition.index, partition.until_ms, cold=partition.cold)
 
 
 class MirrorWriter(DataSourceStreamArrowWriter):

@@ -13,7 +13,6 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark import TaskContext
 
-from fairlead.mirror.spark.format import Task
 from fairlead.mirror.spark.options import MirrorTasks, Place
 from fairlead.mirror.workers.messages import Hello
 from fairlead.mirror.workers.opening import OpensKafka
@@ -49,17 +48,17 @@ class _Program:
             raise another(self._failure)
 
 
-def read(tasks: MirrorTasks, task: Task) -> Iterator[pa.RecordBatch]:
-    """Rows of one worker until the round is over."""
+def read(tasks: MirrorTasks, index: int, until_ms: int, *, cold: bool) -> Iterator[pa.RecordBatch]:
+    """Rows of one worker until the round is over, by the driver's clock; `cold`: as `Task` has it."""
     clock = SystemClock()
-    seconds = seconds_left(task.until_ms - clock.wall_ms(), tasks.round_seconds)
-    place = tasks.places[task.index]
+    seconds = seconds_left(until_ms - clock.wall_ms(), tasks.round_seconds)
+    place = tasks.places[index]
     handover: Handover[Packet] = Handover(AHEAD_BYTES)
     reader = Reader(place.address, place.secret_file, _hello(tasks, place), OpensKafka(), handover)
     program = _Program(reader.run())
     thread = TaskThread("reader", program.run)
     try:
-        yield from until_over(handover, seconds, WARM_UP_ROWS if task.cold else 0, clock)
+        yield from until_over(handover, seconds, WARM_UP_ROWS if cold else 0, clock)
         thread.call(reader.finish)
         # What it said before its last word belongs to the round.
         yield from until_over(handover, None, 0, clock)
