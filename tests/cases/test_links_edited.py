@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from fairlead.gateway.links.errors import StreamChanged
 from fairlead.model.errors import AlreadyExists, NotAgreed, UnknownCluster
 from fairlead.model.names import StreamPath
+from fairlead.streamlog.requests.ownership import take_over
 from tests.cases.fleet import SHIPS, alike, fleet, held, link, path_at, up_to_date
 from tests.gateway.rig import Site
 from tests.gateway.tasks import task
@@ -83,3 +85,36 @@ async def test_a_copy_beside_a_link_brings_what_the_link_does(tmp_path: Path) ->
         await b.write(SHIPS, "own", b"2")
         await until(lambda: held(c)["own", 0].end == 2)
         assert b.links.list(SHIPS)[0]["duplicates"] == 0
+
+
+async def test_a_replica_s_word_for_owners_counts_as_long_as_the_link_says_so(tmp_path: Path) -> None:
+    """Of a link in one direction. What the replica took over stays the source's own there while its word does not
+    count, though it was told; it is the replica's as soon as it counts, though nobody writes any more."""
+    async with fleet(tmp_path, "a", "b") as (a, b):
+        await link(a, b)
+        await a.write(SHIPS, "t", b"1")
+        await alike(a, b)
+        await a.links.edit_replica(SHIPS, path_at(b), ownership=False)
+        await taken_over(b, "t")
+        with capture_logs() as logs:
+            await a.write(SHIPS, "t", b"late")
+            await until(lambda: any("ownership-claim refused" in line["event"] for line in logs))
+        assert owner(a, "t") == str(path_at(a))
+        await a.links.edit_replica(SHIPS, path_at(b), ownership=True)
+        await until(lambda: owner(a, "t") == str(path_at(b)))
+        assert a.end(SHIPS, "t") == 1
+
+
+def owner(site: Site, topic: str) -> str:
+    """Path of the stream that owns a topic, by what this site knows."""
+    stream = site.cluster.stream(SHIPS)
+    return stream.owner_path(stream.topic(topic)[1])
+
+
+async def taken_over(site: Site, topic: str) -> None:
+    """The topic belongs to this site from here on, whoever had it."""
+    stream = site.cluster.stream(SHIPS)
+    shard = stream.shard_for(topic)
+    await shard.submit(
+        lambda draft: take_over(draft, topic, owner_at=stream.global_path, writer_epoch_id=shard.epoch.id)
+    )

@@ -154,8 +154,10 @@ class Contacts:
 
     async def _hear(self, link: RunningLink, stream: Stream, answer: LinkAnswer) -> None:
         """Take what the destination says of topics that have another owner by now. A partner's word for it counts only
-        where a person has said so. Asked once more, the destination hears that it need not say it again."""
-        if answer.superseded and link.record.moves_owners:
+        where a person has said so. Asked once more, the destination hears of what was taken that it need not say it
+        again; what was refused it says each time, since it may count one day."""
+        taken = answer.superseded if link.record.moves_owners else ()
+        if taken:
             await _take(stream, answer)
         elif answer.superseded:
             log.warning(
@@ -164,7 +166,7 @@ class Contacts:
                 topics=[topic.name for topic in answer.superseded[:SHOWN_MAX]],
                 total=len(answer.superseded),
             )
-        link.heard = {topic.incarnation: topic.epoch for topic in answer.superseded}
+        link.heard = {topic.incarnation: topic.epoch for topic in taken}
         if link.heard:
             link.on(Event.LOOK)
 
