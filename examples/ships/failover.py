@@ -9,10 +9,12 @@ Everything that was started is stopped, also on Ctrl-C.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -47,6 +49,8 @@ def main() -> int:
     parser.add_argument("--rate", type=int, default=300, help="records a second at each site")
     parser.add_argument("--keep", action="store_true", help="keep data and logs")
     options = parser.parse_args()
+    os.environ.setdefault("FAIRLEAD_REPLICATOR_WORKERS", "1")  # each replicator has little to carry
+    os.environ.setdefault("FAIRLEAD_MERGE_INTERVAL_SECONDS", "1")  # what the lost site alone had is copied soon
     return run("fairlead-failover-", lambda sites, console: _play(sites, console, options), _verdict, keep=options.keep)
 
 
@@ -102,8 +106,8 @@ class Failover:
     # ------------------------------------------------------------ acts
 
     def _set_up(self) -> tuple[Site, Site]:
-        with self._console.status("starting two clusters"):
-            west, east = self._sites.start(WEST), self._sites.start(EAST)
+        with self._console.status("starting two clusters"), ThreadPoolExecutor() as threads:
+            west, east = threads.map(self._sites.start, (WEST, EAST))
         self._stage.say("two clusters, one command: each feeds the other, and copies pass writes on to the owner")
         self._stage.run("stream", "create", "-path", _path(WEST), "-forwardwrites", "true")
         traffic.create_topics(west.kafka, self._west)
