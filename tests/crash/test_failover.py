@@ -40,6 +40,7 @@ MAKE: dict[str, Callable[[JavaVM, str, str, str], Mover]] = {
     "aiokafka": lambda _, *where: AiokafkaMover(*where),
 }
 KINDS = tuple(MAKE)
+WITNESS = "witness"
 TOPICS = [f"container-{kind}" for kind in KINDS]
 SETTINGS = {"merge_interval_seconds": "0.5"}
 """Tails are copied soon: nobody waits ten seconds for what shows nothing."""
@@ -103,7 +104,7 @@ class Story:
         self._stack = ExitStack()
         self._ledgers: list[Ledger] = []
         self._marks: dict[str, int] = {}
-        """So much had each group read when it made the last commit that is sure to be known in New York."""
+        """So much had each group read when it made the last commit that was replicated, as a later one shows."""
         self._gone: dict[str, Mover] = {}
         self._said: dict[str, dict[int, int]] = {}
         """Where the preview said that each group would go on."""
@@ -123,15 +124,26 @@ class Story:
         west.cli("stream", "replica", "autosetup", "-path", WEST, "-replica", EAST, "-multimaster", "true")
         self._groups.join(west)
         self._write(west)
-        self._marks = {kind: known_elsewhere(member, east) for kind, member in self._groups.members.items()}
+        for member in self._groups.members.values():
+            known_elsewhere(member, east)
         for kind in KINDS:
             shown = {(row["committedin"], row["apart"], row["skips"]) for row in preview(east, kind)}
             assert shown == {(WEST, False, 0)}
 
     def the_site_is_lost(self) -> None:
-        """With records and commits that nobody else has."""
-        self._carrier.kill()
+        """With records and commits that nobody else has. What a group commits is told once a second: a commit of a
+        group of its own at the same places, made later, is known in New York by then, so what was committed before that
+        is not to be read again."""
         (writing,) = self._ledgers
+        writing.wait_for(len(writing.acknowledged) + PER_SECOND)
+        self._marks = {kind: member.committed for kind, member in self._groups.members.items()}
+        for kind in KINDS:
+            commit(self._west, kind, WITNESS, number=1)
+        for kind in KINDS:
+            wait_until(
+                partial(is_at, self._east, kind, dict.fromkeys(range(PARTITIONS), 1), WITNESS), f"{kind} is told"
+            )
+        self._carrier.kill()
         writing.wait_for(len(writing.acknowledged) + PER_SECOND)
         members = self._groups.members.items()
         wait_until(lambda: all(each.committed > self._marks[kind] for kind, each in members), "all commit once more")
@@ -153,7 +165,7 @@ class Story:
         self._there = self._until_read(east)
         for kind, member in self._groups.members.items():
             known = self._gone[kind].read[: self._marks[kind]]
-            assert not {*known} & {*member.read}, f"{kind} read again what was known to be committed"
+            assert not {*known} & {*member.read}, f"{kind} read again what it had committed before the last telling"
             assert begun(member.read) == self._said[kind], f"{kind} did not go on where the preview had said"
             assert not unread(self._there, kind, [*self._gone[kind].read, *member.read]), f"{kind} skipped records"
 
@@ -236,11 +248,26 @@ def create(site: Site, topics: Sequence[str]) -> None:
         each.result(WAIT_SECONDS)
 
 
-def committed(site: Site, kind: str) -> dict[int, int]:
-    """By partition, where that site says that the group is."""
-    consumer = Consumer({"bootstrap.servers": site.kafka, "group.id": kind})
+def commit(site: Site, kind: str, group: str, number: int) -> None:
+    """That group has read so many of each partition of the topic of that kind."""
+    consumer = Consumer({"bootstrap.servers": site.kafka, "group.id": group})
     try:
-        places = [TopicPartition(f"{PREFIX}container-{kind}", number) for number in range(PARTITIONS)]
+        consumer.commit(
+            offsets=[TopicPartition(each.topic, each.partition, number) for each in places_of(kind)], asynchronous=False
+        )
+    finally:
+        consumer.close()
+
+
+def places_of(kind: str) -> list[TopicPartition]:
+    return [TopicPartition(f"{PREFIX}container-{kind}", number) for number in range(PARTITIONS)]
+
+
+def committed(site: Site, kind: str, group: str | None = None) -> dict[int, int]:
+    """By partition, where that site says that the group is: the one that reads the topic, or another."""
+    consumer = Consumer({"bootstrap.servers": site.kafka, "group.id": group or kind})
+    try:
+        places = places_of(kind)
         return {
             each.partition: each.offset for each in consumer.committed(places, timeout=WAIT_SECONDS) if each.offset >= 0
         }
@@ -248,23 +275,21 @@ def committed(site: Site, kind: str) -> dict[int, int]:
         consumer.close()
 
 
-def known_elsewhere(member: Mover, site: Site) -> int:
-    """So many records had the member read when it made a commit that another site knows of now."""
+def known_elsewhere(member: Mover, site: Site) -> None:
+    """Wait until the member has committed of each partition, and another site knows of that."""
     wait_until(lambda: len(member.next_offsets(member.committed)) == PARTITIONS, f"{member.group} has committed")
-    mark = member.committed
-    wanted = member.next_offsets(mark)
+    wanted = member.next_offsets(member.committed)
 
     def is_known() -> bool:
         found = committed(site, member.group)
         return all(found.get(partition, -1) >= offset for partition, offset in wanted.items())
 
     wait_until(is_known, f"{site.name} knows what {member.group} has committed", every_seconds=0.1)
-    return mark
 
 
-def is_at(site: Site, kind: str, places: dict[int, int]) -> bool:
+def is_at(site: Site, kind: str, places: dict[int, int], group: str | None = None) -> bool:
     """That site says that the group is there."""
-    return committed(site, kind) == places
+    return committed(site, kind, group) == places
 
 
 def is_empty(site: Site, group: str) -> bool:
