@@ -136,6 +136,15 @@ async def test_what_is_set_aside_on_the_way_is_shown_afterwards(tmp_path: Path) 
         assert held(ny)["both", 0].values == {0: b"mine"}
 
 
+async def test_a_topic_that_comes_in_has_the_prefix_that_the_link_has_by_then(tmp_path: Path) -> None:
+    """Though it was told to come in before that."""
+    async with prepared(tmp_path) as ny, Site("sf", tmp_path) as sf:
+        await sf.links.edit_replica(SHIPS, path_at(ny), topics="fed|silent")
+        await sf.links.edit_replica(SHIPS, path_at(ny), prefix="sf.")
+        async with task(sf):
+            await until(lambda: up_to_date(sf) and ny.ends(SHIPS) == {"fed": 2, "sf.silent": 2})
+
+
 async def test_what_is_done_to_a_link_holds_of_what_comes_into_it(tmp_path: Path) -> None:
     """It is shown how far that is; it stands still while the link does; another filter begins anew, one that leaves
     out more ends it; it goes with the link."""

@@ -34,7 +34,10 @@ from fairlead.streamlog.writing.entries import delete_entry
 from fairlead.streamlog.writing.shard import Shard
 
 SHARED_WITH_SIDE_COPIES = frozenset(
-    {"paused", "replica_path", "replica_urls", "replica_stream", "forward", "peer", "ownership", "rescan", "cursors"}
+    {
+        *("paused", "replica_path", "replica_urls", "replica_stream", "rescan"),
+        *("forward", "peer", "ownership", "cursors", "prefix"),
+    }
 )
 """What holds of a link holds of what is copied beside it."""
 
