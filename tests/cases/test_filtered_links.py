@@ -168,3 +168,18 @@ async def test_widened_filter_brings_a_silent_topic(tmp_path: Path) -> None:
         await sf.links.edit_replica(SHIPS, path_at(ny), topics=None)
         await sf.write(SHIPS, "new", b"1")
         await alike(sf, ny)
+
+
+async def test_what_is_left_out_no_longer_comes_whole(tmp_path: Path) -> None:
+    """Of what `-excludetopics` named a part at first, and then the rest; nobody writes the one, the other goes on."""
+    async with fleet(tmp_path, "sf", "ny") as (sf, ny):
+        for name in ("fed", "secret-a", "secret-b"):
+            await sf.write(SHIPS, name, b"1")
+        await link(sf, ny, exclude_topics="secret-.*")
+        await until(lambda: up_to_date(sf) and ny.ends(SHIPS) == {"fed": 1})
+        await sf.links.edit_replica(SHIPS, path_at(ny), exclude_topics="secret-b")
+        await sf.write(SHIPS, "secret-b", b"2")
+        await until(lambda: up_to_date(sf) and ny.ends(SHIPS) == {"fed": 1, "secret-a": 1})
+        await sf.links.edit_replica(SHIPS, path_at(ny), exclude_topics=None)
+        await sf.write(SHIPS, "secret-b", b"3")
+        await alike(sf, ny)

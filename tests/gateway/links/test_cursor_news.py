@@ -16,6 +16,7 @@ from tests.support.waiting import a_quiet_while, until
 from fairlead.cluster.stream import CommittedOffset
 from fairlead.gateway.links import cursor_news
 from fairlead.gateway.links.cursor_news import CursorNews
+from fairlead.gateway.links.running.timing import Timing
 from fairlead.streamlog.payloads import CursorPayload
 from fairlead.streamlog.rows import LOCAL_KINDS, Kind
 from fairlead.streamlog.writing.draft import Draft
@@ -123,6 +124,21 @@ async def test_a_link_that_becomes_one_to_our_own_brings_cursors(sf: Site, ny: S
 def brings(worker: Worker, groups: str) -> bool:
     """The worker has grants, and they bring the cursors of these groups."""
     return {each.grant.cursors for each in worker.grants.values()} == {groups}
+
+
+async def test_commits_that_go_on_do_not_put_off_when_links_are_told(sf: Site, ny: Site) -> None:
+    """A second after the first that waits: a group that moves reads again no more than that."""
+    assert Timing().cursors_s == 1
+    await sf.write(SHIPS, "a", b"1", b"2")
+    await set_up(sf, ny)
+    news = CursorNews(sf.cluster, sf.manager.running, replace(FAST, cursors_s=3600))
+    news.start()
+    await commit(sf, 1)
+    (first,) = news._timers.values()  # noqa: SLF001 - nobody waits for it
+    await commit(sf, 2)
+    assert [*news._timers.values()] == [first]  # noqa: SLF001
+    assert not first.cancelled()
+    await news.close()
 
 
 async def test_a_replica_that_is_away_does_not_keep_cursors_from_another(

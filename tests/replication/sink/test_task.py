@@ -291,6 +291,26 @@ async def test_a_gateway_that_goes_before_it_is_greeted_is_given_up() -> None:
             await connection._greet(ApplyWire(stream))  # noqa: SLF001 - over a socket that moment cannot be met
 
 
+async def test_a_run_over_a_thin_link_is_not_given_up_while_a_byte_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame that takes longer than the stall time: at each look a little more of it has arrived. When nothing more
+    arrives, the run has failed."""
+    frame = link_frame(b"1", "http://127.0.0.1:1")
+    connection = ApplyConnection(parse_address(frame.address), SinkSettings(stall_seconds=0), Mock())
+    connection._sent.append(frame)  # noqa: SLF001 - sockets have buffers, so that there is no telling what moves
+    arrived: list[int] = [*range(100), 99, 99]
+
+    class ThinWire:
+        @property
+        def acknowledged_bytes(self) -> int:
+            return arrived.pop(0)
+
+    monkeypatch.setattr("fairlead.replication.sink.connection._WATCH_SECONDS", 0.001)
+    with pytest.raises(Unreachable, match="nothing moved"):
+        async with in_time():
+            await connection._watch(ThinWire())  # type: ignore[arg-type]  # noqa: SLF001
+    assert len(arrived) <= 1
+
+
 async def test_a_round_ends_whatever_is_unfinished() -> None:
     """`finish` waits its grace for a silent gateway and no longer."""
     async with fake_control() as control, fake_gateway() as gateway:
