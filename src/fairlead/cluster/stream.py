@@ -394,11 +394,16 @@ class Stream:
         return await self.shard_for(name).submit(lambda draft: topics.change_configs(draft, name, change))
 
     async def commit_cursors(
-        self, group: str, offsets: Sequence[CommittedOffset], known_cuts: Sequence[int] | None = None
+        self,
+        group: str,
+        offsets: Sequence[CommittedOffset],
+        known_cuts: Sequence[int] | None = None,
+        check: Callable[[], None] = lambda: None,
     ) -> list[Exception | None]:
         """Commit offsets of a group; the answer has None or the reason of refusal for each, in order.
 
         `known_cuts`, of a member: it knows of the cuts below these commits of the shards, none where one is missing.
+        `check` is called before each of the commits that this takes, and may raise.
         """
         outcomes: list[Exception | None] = [None] * len(offsets)
         by_shard: dict[int, list[int]] = {}
@@ -411,6 +416,7 @@ class Stream:
                 known = None if known_cuts is None else of_shard_at(known_cuts, number)
                 since = self._consumers.nonempty_since(group, self.id, number)
                 commit = partial(_commit_each, group=group, offsets=chosen, known_cuts=known, since=since)
+                check()
                 answers = await self.shards[number].submit(commit)
                 for index, answer in zip(indexes, answers, strict=True):
                     outcomes[index] = answer

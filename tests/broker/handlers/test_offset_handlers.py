@@ -1,10 +1,12 @@
+import asyncio
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from kio.schema.errors import ErrorCode
 from tests.broker.handlers.asking import Asker, asking, topic_id, versions
-from tests.broker.handlers.test_group_handlers import joined
+from tests.broker.handlers.test_group_handlers import LEAVE, SYNC, joined
+from tests.support.waiting import in_time
 
 COMMIT, FETCH, OFFSET_DELETE = 8, 9, 47
 
@@ -25,6 +27,16 @@ async def commit(
         COMMIT, version, group_id="g", generation_id_or_member_epoch=generation, member_id=member, topics=topics
     )
     return [found.error_code for topic in answer.topics for found in topic.partitions]
+
+
+async def synced(asker: Asker) -> Any:
+    """A member that has its assignment, all alone."""
+    member = await joined(asker)
+    given = [{"member_id": member.member_id, "assignment": b"all"}]
+    identity = {"generation_id": member.generation_id, "member_id": member.member_id}
+    protocol = {"protocol_type": "consumer", "protocol_name": "range"}
+    await asker.ask(SYNC, 5, group_id="g", **identity, **protocol, assignments=given)
+    return member
 
 
 async def fetch(asker: Asker, topics: list[dict[str, Any]] | None, version: int = 9) -> Any:
@@ -108,6 +120,35 @@ async def test_an_active_group_takes_commits_of_its_members_only() -> None:
         topics = [{"name": "a", "partitions": [partition(0, 1), partition(1, 1)]}]
         assert await commit(asker, topics) == [ErrorCode.unknown_member_id] * 2
         assert await commit(asker, topics, 9, 7, member.member_id) == [ErrorCode.illegal_generation] * 2
+
+
+async def test_a_commit_that_waits_takes_nothing_back_from_the_next_generation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member commits in two streams, and the log of the first cannot be written for longer than its session lasts. By
+    then another member has its partitions, and has committed what it read there."""
+    async with asking() as asker:
+        shard, _ = asker.cluster.stream("/default").topic("a")
+        slow, went_on, submit = asyncio.Event(), asyncio.Event(), shard.submit
+
+        async def later(*request: Any) -> Any:
+            slow.set()
+            await went_on.wait()
+            return await submit(*request)
+
+        first = await synced(asker)
+        both = [{"name": name, "partitions": [partition(0, 100)]} for name in ("a", "/ships:a")]
+        with monkeypatch.context() as patch:
+            patch.setattr(shard, "submit", lambda *request: asyncio.ensure_future(later(*request)))
+            waiting = asyncio.create_task(commit(asker, both, 9, first.generation_id, first.member_id))
+            async with in_time():
+                await slow.wait()
+        await asker.ask(LEAVE, 5, group_id="g", members=[{"member_id": first.member_id}])
+        second = await synced(asker.another_connection())
+        newer = [{"name": "/ships:a", "partitions": [partition(0, 200)]}]
+        assert await commit(asker, newer, 9, second.generation_id, second.member_id) == [ErrorCode.none]
+        went_on.set()
+        assert await waiting == [ErrorCode.none, ErrorCode.unknown_member_id]
+        (topic,) = (await fetch(asker, [{"name": "/ships:a", "partition_indexes": [0]}])).topics
+        assert topic.partitions[0].committed_offset == 200
 
 
 async def test_a_commit_that_changes_nothing_writes_nothing() -> None:

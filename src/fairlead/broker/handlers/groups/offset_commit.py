@@ -1,8 +1,13 @@
-"""OffsetCommit: cursors as rows of their topics' streams. A commit that changes nothing writes nothing."""
+"""OffsetCommit: cursors as rows of their topics' streams. A commit that changes nothing writes nothing.
+
+Always true: what a member commits is handed over while its generation runs. A request may take several commits of
+several logs; by the time of a later one the member may be out, and another one may have committed in its place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -26,6 +31,7 @@ TOPIC_IDS_SINCE = 10
 
 PlaceInRequest = tuple[int, int]
 """Topic and partition by their places in the request."""
+Commit = Callable[[list[CommittedOffset]], Awaitable[list[Exception | None]]]
 
 
 async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
@@ -37,10 +43,16 @@ async def handle(ctx: RequestContext, request: Any) -> AnswerFields:
     pace = Pace()
     if refused is not ErrorCode.none:
         return await _answer(request, {}, refused, pace)
+
+    def check() -> None:
+        code = ctx.groups.check_commit(key, identity, generation)
+        if code is not ErrorCode.none:
+            raise RefusedRequest(code, f"consumer group {key.group}: {code.name}")
+
     codes: dict[PlaceInRequest, ErrorCode] = {}
     for stream, offsets in (await _by_stream(ctx, request, codes, pace)).items():
         known = None if known_cuts is None else known_cuts.get(stream.id.hex(), ())
-        await _commit(stream, request.group_id, offsets, known, codes)
+        await _commit(partial(stream.commit_cursors, request.group_id, known_cuts=known, check=check), offsets, codes)
     return await _answer(request, codes, ErrorCode.none, pace)
 
 
@@ -87,14 +99,10 @@ def _offset(topic: str, partition: Any) -> CommittedOffset:
 
 
 async def _commit(
-    stream: Stream,
-    group: str,
-    offsets: dict[PlaceInRequest, CommittedOffset],
-    known_cuts: Sequence[int] | None,
-    codes: dict[PlaceInRequest, ErrorCode],
+    commit: Commit, offsets: dict[PlaceInRequest, CommittedOffset], codes: dict[PlaceInRequest, ErrorCode]
 ) -> None:
     try:
-        outcomes = await stream.commit_cursors(group, list(offsets.values()), known_cuts)
+        outcomes = await commit(list(offsets.values()))
     except FairleadError as error:
         codes.update(dict.fromkeys(offsets, _coordinator_code(error)))
         return
