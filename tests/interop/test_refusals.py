@@ -86,6 +86,25 @@ def java_consumer(java: JavaVM, bootstrap: str) -> str | None:
         consumer.close()
 
 
+def java_with_a_password(java: JavaVM, bootstrap: str) -> str | None:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "secret",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{module} required username="u" password="p";',
+        "key.deserializer": TEXTS + "Deserializer",
+        "value.deserializer": TEXTS + "Deserializer",
+    }
+    consumer = java.of(f"{CLIENTS}.consumer.KafkaConsumer")(java.map(settings))
+    try:
+        consumer.subscribe(["any"])
+        return refusal(lambda: consumer.poll(java.of("java.time.Duration").ofSeconds(SOON_SECONDS)))
+    finally:
+        consumer.close()
+
+
 def librdkafka_consumer(_: JavaVM, bootstrap: str) -> str:
     settings = {"bootstrap.servers": bootstrap, "group.id": "new protocol", "group.protocol": "consumer"}
     consumer = Consumer({**settings, "log_level": 0})
@@ -107,6 +126,7 @@ SHOWN: dict[tuple[str, str], Callable[[JavaVM, str], str | None]] = {
     ("transactional.id", "aiokafka"): aiokafka_producer,
     ("group.protocol=consumer", "Java"): java_consumer,
     ("group.protocol=consumer", "librdkafka"): librdkafka_consumer,
+    ("security.protocol=SASL_PLAINTEXT", "Java"): java_with_a_password,
 }
 UNTESTED = {("transactional.id", "franz-go")}
 """No test needs Go. The text was seen with the version that the guide names; it is the code that its version of the

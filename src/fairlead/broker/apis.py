@@ -12,6 +12,7 @@ from fairlead.broker.handlers.cluster import (
     describe_quorum,
     elect_leaders,
     list_partition_reassignments,
+    sasl_handshake,
 )
 from fairlead.broker.handlers.configs import (
     alter_configs,
@@ -87,6 +88,7 @@ APIS = table_of(
         offset_fetch,
         offset_for_leader_epoch,
         produce,
+        sasl_handshake,
         sync_group,
     )
 )

@@ -7,7 +7,7 @@ from tests.broker.handlers.asking import Asker, a_copy, asking, versions
 from fairlead.broker.settings.kinds import ConfigType
 from fairlead.broker.settings.topic_settings import SETTINGS
 
-DESCRIBE, INCREMENTAL, ALTER, ACLS = 32, 44, 33, 29
+DESCRIBE, INCREMENTAL, ALTER, ACLS, SASL_HANDSHAKE = 32, 44, 33, 29, 17
 TOPIC, BROKER = 2, 4
 
 
@@ -270,3 +270,12 @@ async def test_there_are_no_acls(version: int) -> None:
             ACLS, version, resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
         )
         assert answer.error_code is ErrorCode.security_disabled
+
+
+@pytest.mark.parametrize("version", versions(SASL_HANDSHAKE))
+async def test_nobody_logs_in(version: int) -> None:
+    """ILLEGAL_SASL_STATE, as at a listener of Kafka without SASL: Java's client takes the end of its connection, as of
+    an API that is not offered, for an outage, and tries again for ever."""
+    async with asking() as asker:
+        answer = await asker.ask(SASL_HANDSHAKE, version, mechanism="PLAIN")
+        assert (answer.error_code, answer.mechanisms) == (ErrorCode.illegal_sasl_state, ())
