@@ -235,6 +235,21 @@ async def test_who_reads_committed_records_is_told_what_was_aborted_and_waits_at
             assert answer.topics[0].partitions[0].offset == end
 
 
+@pytest.mark.parametrize("timestamp", [0, -3])
+async def test_no_look_up_ends_behind_the_committed_records(timestamp: int) -> None:
+    """By time, or of the newest one: a query that reads from there to the end would begin behind it."""
+    async with asking() as asker:
+        await filled(asker, [[]])
+        shard, topic = asker.cluster.stream("/default").topic("sized")
+        data = changed(build_batch([(b"k", b"")], producer_id=8, producer_epoch=0), attributes=TRANSACTIONAL)
+        await shard.submit(appended(topic.number, 0, data))
+        asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
+        for isolation, offset in ((0, 0), (1, -1)):
+            topics = [{"name": "sized", "partitions": [asked]}]
+            answer = await asker.ask(2, 7, replica_id=-1, isolation_level=isolation, topics=topics)
+            assert (answer.topics[0].partitions[0].error_code, answer.topics[0].partitions[0].offset) == (0, offset)
+
+
 async def test_a_reader_of_committed_records_is_woken_by_the_end_of_a_transaction() -> None:
     """It stands where the oldest open one began, and does not ask again and again."""
     async with asking() as asker:

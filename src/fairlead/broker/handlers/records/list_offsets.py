@@ -2,7 +2,8 @@
 
 Besides times there are numbers below zero (KIP-79, KIP-734, KIP-405, KIP-1005): -1 latest, -2 earliest, -3 of the
 largest timestamp, -4 earliest on local disks (all is local here), -5 and -6 of tiered storage (there is none).
-Look-ups by time open the one batch they end at, on threads of their own.
+Look-ups by time open the one batch they end at, on threads of their own. Who reads committed records is told of none
+that it cannot read yet, as by Kafka: it would stand behind its own end.
 """
 
 from __future__ import annotations
@@ -67,9 +68,10 @@ async def _look_up(
 ) -> tuple[int, int]:
     """(offset, timestamp); both -1 if there is no such record, the timestamp alone for the ends."""
     state = found.shard.state.partition(found.topic.number, partition)
+    known = found.shard.state.transactions(found.topic.number, partition)
+    end = known.stable_end(state.end) if committed else state.end
     if timestamp == LATEST:
-        known = found.shard.state.transactions(found.topic.number, partition)
-        return known.stable_end(state.end) if committed else state.end, -1
+        return end, -1
     if timestamp in {EARLIEST, EARLIEST_LOCAL}:
         return state.log_start, -1
     if timestamp in _TIERED:
@@ -83,7 +85,7 @@ async def _look_up(
     hit: tuple[int, int] | None = await loop.run_in_executor(
         ctx.cluster.lookups, search, found.topic.number, partition, *arguments
     )
-    return _NOTHING if hit is None else hit
+    return _NOTHING if hit is None or (committed and hit[0] >= end) else hit
 
 
 def _epoch_at(state: PartitionState, current: int, offset: int) -> int:
