@@ -42,7 +42,7 @@ SEEDS = 24
 
 
 class Twins:
-    """Two replicas that get the same: one as columns, one row by row."""
+    """Two replicas that get the same: one as columns, with commits that are prepared, one row by row."""
 
     def __init__(self, admission: Admission = ANYBODY) -> None:
         self.admission = admission
@@ -65,6 +65,8 @@ class Twins:
         while not found:
             sealed = log.seal([lambda draft: apply_frame(draft, frame, self.admission)])
             log.write(sealed)
+            if log is self.as_columns and sealed.rows:
+                log.prepare(sealed)
             announced = log.announce(sealed)
             found += [(answer.value, str(answer.error), type(answer.error)) for answer in sealed.answers]
             log.reader.load_stored(sealed.missing)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -27,13 +27,14 @@ from tests.streamlog.world import (
 )
 from tests.support.batches import produce
 from tests.support.waiting import WAIT_SECONDS, a_quiet_while, in_time, until
+from typing_extensions import Buffer
 
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.errors import Closed, Damaged, FairleadError, Fenced, StorageFull, StorageUnavailable
 from fairlead.model.names import slice_of
 from fairlead.model.settings import Settings
 from fairlead.storage import names
-from fairlead.storage.interface import Storage
+from fairlead.storage.interface import Put, Storage
 from fairlead.storage.local import LocalStorage
 from fairlead.storage.memory import Fault, MemoryStorage
 from fairlead.streamlog.applying.frame import apply_frame
@@ -45,11 +46,12 @@ from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.entries import put_entry
 from fairlead.streamlog.writing.gathering import GATHER_BYTES_MAX, GATHER_REQUESTS_MIN
 from fairlead.streamlog.writing.shard import (
+    PREPARED_ROWS_MIN,
     QUEUE_BYTES,
     SEAL_ON_THREAD_BYTES,
     Shard,
 )
-from fairlead.streamlog.writing.writer import COMMIT_ROWS_MAX, Announcement, ShardLog
+from fairlead.streamlog.writing.writer import COMMIT_ROWS_MAX, Announcement, Sealed, ShardLog
 
 A, B = b"a" * 16, b"b" * 16
 
@@ -380,6 +382,48 @@ async def test_large_requests_are_evaluated_beside_the_loop(executor: ThreadPool
     batch = batch_of(b"x" * 700_000)
     calls = [shard.submit(lambda d: produce(d, topic.number, 0, batch), len(batch)) for _ in range(9)]
     assert [result.base_offset for result in await asyncio.gather(*calls)] == list(range(9))
+    await shard.close()
+
+
+@pytest.mark.parametrize("fault", [None, Fault.FULL])
+async def test_a_large_commit_is_prepared_while_it_is_written(
+    executor: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch, fault: Fault | None
+) -> None:
+    """What readers will find is made then; nobody sees it before the outcome is known, or if that is bad."""
+    prepared = threading.Event()
+    seen: list[tuple[bool, int]] = []
+    prepare = ShardLog.prepare
+
+    def noted(log: ShardLog, sealed: Sealed) -> None:
+        prepare(log, sealed)
+        prepared.set()
+
+    class Waiting(MemoryStorage):
+        def put_if_absent(self, name: str, data: Buffer | Sequence[Buffer]) -> Put:
+            if is_large:
+                seen.append((prepared.wait(WAIT_SECONDS), found()))
+            return super().put_if_absent(name, data)
+
+    def found() -> int:
+        return len(shard.announced.tail.entries(*key)) + len(shard.announced.recent.find(*key, 0)[0])
+
+    def many(draft: Draft) -> None:
+        for _ in range(PREPARED_ROWS_MIN):
+            produce(draft, key[0], key[1], batch_of(b"v"))
+
+    monkeypatch.setattr(ShardLog, "prepare", noted)
+    is_large = False
+    storage = Waiting()
+    shard = await opened(storage, executor)
+    key = (await shard.submit(lambda d: create_topic(d, "ships"))).number, 0
+    assert not prepared.is_set()
+    is_large = True
+    if fault is not None:
+        storage.fail(fault)
+    answers = await asyncio.gather(shard.submit(many), return_exceptions=True)
+    assert seen == [(True, 0)]
+    assert [type(answer) for answer in answers] == [type(None) if fault is None else StorageFull]
+    assert found() == (2 * PREPARED_ROWS_MIN if fault is None else 0)
     await shard.close()
 
 

@@ -52,7 +52,7 @@ C = TypeVar("C", Entry, Row)
 
 
 class Live(NamedTuple):
-    """What an announced commit changes of what can be read."""
+    """What a commit changes of what can be read, once it is announced. It is made of the rows alone."""
 
     others: Sequence[Row]
     """Its rows that are no batches."""
@@ -64,6 +64,9 @@ class Live(NamedTuple):
     """The partition of each of them."""
     partitions: tuple[PartitionKey, ...]
     """Each of these once."""
+    entries: Sequence[Entry]
+    """Of each batch what the index keeps."""
+    stats: CommitStats
 
 
 class SliceStats(NamedTuple):
@@ -97,16 +100,12 @@ class Tail:
         self.commits: deque[CommitStats] = deque()
         """Unmerged commits in order; commit numbers that were never used are not in it."""
 
-    def add(self, commit: int, rows: Sequence[Row], live: Live) -> CommitStats:
+    def add(self, live: Live) -> None:
         """Take in an announced commit."""
-        stats = _stats(commit, rows, live)
         for row in live.cuts:
             cut_lists(self._entries, (row.topic, row.partition), row.base_offset)
-        fields = [map(field, live.batches) for field in _PLACED]
-        sizes = map(len, map(_BATCH, live.batches))
-        add_to_lists(self._entries, live.keys, map(_ENTRY, zip(*fields, sizes, strict=True)))
-        self.commits.append(stats)
-        return stats
+        add_to_lists(self._entries, live.keys, live.entries)
+        self.commits.append(live.stats)
 
     def forget(self, below_commit: int) -> Iterator[int]:
         """Drop the commits that segments stand for now, in steps of some milliseconds; yields each step's commits.
@@ -169,20 +168,31 @@ def add_to_lists(lists: dict[PartitionKey, list[C]], keys: Iterable[PartitionKey
 
 
 def live_of(rows: Sequence[Row]) -> Live:
-    """What can be read of a commit. Most have nothing but batches."""
+    """What can be read of a commit, of which these are the rows. Most have nothing but batches."""
     if set(map(_KIND, rows)) == _ONLY_BATCHES:
-        return _live((), (), rows)
+        return _live(rows, (), (), rows)
     others = [row for row in rows if row.kind != BATCH]
     batches = [row for row in rows if row.kind == BATCH]
     cuts = [row for row in others if _is_cut(row)]
     for cut in cuts:
         batches = [row for row in batches if row.row > cut.row or not _cuts(cut, row)]
-    return _live(others, cuts, batches)
+    return _live(rows, others, cuts, batches)
 
 
-def _live(others: Sequence[Row], cuts: Sequence[Row], batches: Sequence[Row]) -> Live:
+def _live(rows: Sequence[Row], others: Sequence[Row], cuts: Sequence[Row], batches: Sequence[Row]) -> Live:
     keys = list(map(_KEY, batches))
-    return Live(others, cuts, batches, keys, tuple(dict.fromkeys(keys)))
+    partitions = tuple(dict.fromkeys(keys))
+    fields = [map(field, batches) for field in _PLACED]
+    entries = list(map(_ENTRY, zip(*fields, map(len, map(_BATCH, batches)), strict=True)))
+    # What the commit cuts itself is sent too.
+    sent = batches if not cuts else [row for row in rows if row.kind == BATCH]
+    stats = _stats(rows, [*sent, *filter(_is_sent, others)], partitions)
+    return Live(others, cuts, batches, keys, partitions, entries, stats)
+
+
+def _is_sent(row: Row) -> bool:
+    """Whether a link may send the row, which is no batch."""
+    return row.kind not in LOCAL_KINDS and row.topic != NO_TOPIC
 
 
 def _is_cut(row: Row) -> bool:
@@ -206,10 +216,7 @@ def cut_lists(lists: dict[PartitionKey, list[C]], key: PartitionKey, offset: int
         del lists[key]
 
 
-def _stats(commit: int, rows: Sequence[Row], live: Live) -> CommitStats:
-    # What the commit cuts itself is sent too.
-    batches = live.batches if not live.cuts else [row for row in rows if row.kind == BATCH]
-    sent = [*batches, *(row for row in live.others if row.kind not in LOCAL_KINDS and row.topic != NO_TOPIC)]
+def _stats(rows: Sequence[Row], sent: Sequence[Row], partitions: tuple[PartitionKey, ...]) -> CommitStats:
     by_slice: dict[int, tuple[int, int]] = {}
     for topic, count, size in zip(map(_TOPIC, sent), map(_RECORDS, sent), map(len, map(_BATCH, sent)), strict=True):
         slice = slice_of_number(topic)
@@ -217,4 +224,4 @@ def _stats(commit: int, rows: Sequence[Row], live: Live) -> CommitStats:
         by_slice[slice] = records + count, size_bytes + size
     slices = tuple(SliceStats(slice, *sums) for slice, sums in by_slice.items())
     size_bytes = sum(map(len, map(_BATCH, rows)))
-    return CommitStats(commit, rows[-1].appended_at, len(rows), size_bytes, slices, live.partitions)
+    return CommitStats(rows[-1].commit, rows[-1].appended_at, len(rows), size_bytes, slices, partitions)

@@ -34,6 +34,14 @@ _SPARE: Final = 128
 """This fraction (1/128) is freed at once: less would copy lists for each commit, more would be felt as a pause."""
 
 
+class Compact(NamedTuple):
+    """The batches of a commit as they are kept."""
+
+    batches: Sequence[Row]
+    size_bytes: int
+    """What all this takes."""
+
+
 class _Held(NamedTuple):
     """A commit of a log."""
 
@@ -119,14 +127,15 @@ class LogBatches:
         self._bytes = 0
         self._life = object()
 
-    def add(self, commit: int, live: Live) -> None:
-        """Take in the batches of an announced commit, and drop those that it cuts. Control rows are never fetched."""
+    def add(self, commit: int, live: Live, compact: Compact | None = None) -> None:
+        """Take in the batches of an announced commit, and drop those that it cuts. Control rows are never fetched.
+        `compact` is what `compact_of` makes of them, if somebody has had it made."""
         for row in live.cuts:
             with self._shared._lock:
                 cut_lists(self._rows, (row.topic, row.partition), row.base_offset)
         if not live.batches:
             return
-        batches, size_bytes = _compact(live.batches)
+        batches, size_bytes = compact or compact_of(live.batches)
         with self._shared._lock:
             add_to_lists(self._rows, live.keys, batches)
             turn = self._shared._turn
@@ -151,9 +160,9 @@ class LogBatches:
             drop_below(self._rows, key, commit)
 
 
-def _compact(rows: Sequence[Row]) -> tuple[Sequence[Row], int]:
-    """The rows, their batches keeping little else alive, and the bytes that all this takes: a batch is a view of a
-    whole request or frame, and is copied if less than half of that is ours."""
+def compact_of(rows: Sequence[Row]) -> Compact:
+    """The rows, their batches keeping little else alive: a batch is a view of a whole request or frame, and is copied
+    if less than half of that is ours."""
     memories = [row.batch.obj if isinstance(row.batch, memoryview) else row.batch for row in rows]
     ids = list(map(id, memories))
     used = dict.fromkeys(ids, 0)
@@ -167,7 +176,7 @@ def _compact(rows: Sequence[Row]) -> tuple[Sequence[Row], int]:
             row_from((*row[:_BATCH_AT], bytes(row.batch))) if place in wasted else row
             for row, place in zip(rows, ids, strict=True)
         ]
-    return rows, taken + ROW_BYTES * len(rows)
+    return Compact(rows, taken + ROW_BYTES * len(rows))
 
 
 def _last_offset(row: Row) -> int:

@@ -61,7 +61,7 @@ def recover(
             continue
         if commit >= from_commit:
             _replay(state, rows, name, {} if damages else jumps)
-        tail.add(commit, rows, live_of(rows))
+        tail.add(live_of(rows))
     damages += [jump.damage for (number, _), jump in jumps.items() if state.topic(number) is not None]
     return state, end
 

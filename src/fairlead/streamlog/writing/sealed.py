@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from fairlead.streamlog.reading.index import Live, live_of
+from fairlead.streamlog.reading.recent import Compact, compact_of
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.values import RowKey
 from fairlead.streamlog.writing.news import News
@@ -24,6 +26,19 @@ class RequestAnswer(NamedTuple):
         return self.value
 
 
+class Readable(NamedTuple):
+    """What readers will find of a commit. It is made of the rows alone, and nobody sees it before it is announced."""
+
+    live: Live
+    compact: Compact
+
+
+def readable_of(rows: Sequence[Row]) -> Readable:
+    """What readers will find of these rows."""
+    live = live_of(rows)
+    return Readable(live, compact_of(live.batches))
+
+
 @dataclass(slots=True)
 class Sealed:
     """A commit on its way. `answers` belong to the first `len(answers)` requests; the others were not evaluated."""
@@ -35,6 +50,8 @@ class Sealed:
     """Rows on disk that the next request needs to know; load them before sealing again."""
     durable: bool = False
     news: Sequence[News] = ()
+    readable: Readable | None = None
+    """If it was made already."""
 
 
 @dataclass(frozen=True, slots=True)

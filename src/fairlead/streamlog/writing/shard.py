@@ -37,6 +37,8 @@ QUEUE_BYTES = 256_000_000
 """This much may queue before requests are dropped for which nobody waits any more."""
 SEAL_ON_THREAD_BYTES = 1024 * 1024
 """With this much in the queue, requests are evaluated on a thread, so that the loop can serve others meanwhile."""
+PREPARED_ROWS_MIN = 200
+"""A commit of so many rows is prepared for its announcement while it is written; less is not worth a call."""
 AnnouncementListener = Callable[[Announcement], None]
 
 
@@ -307,8 +309,9 @@ class Shard:
         return sealed, self._written(sealed)
 
     def _written(self, sealed: Sealed) -> Exception | None:
+        prepare = partial(self._loop.call_soon_threadsafe, self._log.prepare, sealed)
         try:
-            self._log.write(sealed)
+            self._log.write(sealed, prepare if len(sealed.rows) >= PREPARED_ROWS_MIN else None)
         except Exception as error:
             return error
         return None
