@@ -29,6 +29,8 @@ def test_names_are_read_in_any_case_and_have_defaults() -> None:
 def test_a_folder_is_local_or_none() -> None:
     """A checkpoint on another file system is no place for what tasks leave."""
     assert local_folder("file:///a/b") == local_folder("/a/b") == Path("/a/b")
+    assert local_folder("file:/a#1") == Path("/a#1"), "to Spark a folder has neither a query nor a fragment"
+    assert local_folder("file:///a?b%20c") == Path("/a?b%20c")
     assert local_folder("s3://bucket/a") is None
     other = parsed(checkpointLocation="hdfs://name/a")
     assert (other.staging, other.checkpoint) == (None, None)

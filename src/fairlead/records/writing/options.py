@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ NAMES: Final = (
 )
 DELIVERY_TIMEOUT_MS: Final = 120_000
 """As Kafka's `delivery.timeout.ms`."""
+_LOCAL: Final = re.compile("file:(?://[^/]*)?(/.*)", re.IGNORECASE | re.DOTALL)
 STAGED: Final = "fairlead-staged"
 """Name of the folder in a query's checkpoint."""
 
@@ -111,8 +113,9 @@ def _staging(values: Values, checkpoint: Path | None) -> Path | None:
 
 
 def local_folder(text: str) -> Path | None:
-    """The folder that a path or a URL of the scheme `file` names; None for another scheme."""
-    parts = urlsplit(text)
-    if parts.scheme == "file":
-        return Path(parts.path)
-    return None if parts.scheme else Path(text).absolute()
+    """The folder that a path or a URL of the scheme `file` names, as Hadoop reads it: all behind the host is the path.
+    None for another scheme."""
+    found = _LOCAL.fullmatch(text)
+    if found is not None:
+        return Path(found[1])
+    return None if urlsplit(text).scheme else Path(text).absolute()
