@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.sql.types import StructType
 
 from fairlead.client.address_book import AddressBook, KnownCluster
 from fairlead.model.errors import BadRequest, InvalidValue, UnknownCluster
 from fairlead.records.options import Options
 from fairlead.records.position import RecordsPosition, ShardPosition, from_json
+from fairlead.records.source import FairleadSource
 
 PLACE = {"path": "/mapr/sanfrancisco/ships", "server": "http://127.0.0.1:7660"}
 
@@ -69,6 +71,13 @@ def test_wrong_options_are_refused_by_name(given: dict[str, str], message: str) 
     with pytest.raises(BadRequest, match=message.replace("(", r"\(").replace("{", r"\{")) as caught:
         parsed(**given)
     assert "\n" not in str(caught.value)
+
+
+def test_a_stream_has_no_ending_offsets() -> None:
+    """As in Spark's Kafka source: nothing would stop there, and topics that are not named would be left out."""
+    source = FairleadSource({**PLACE, "endingOffsets": '{"a": {"0": 50}}'})
+    with pytest.raises(InvalidValue, match="option endingOffsets is for a batch"):
+        source.streamReader(StructType())
 
 
 def test_a_position_survives_the_checkpoint() -> None:

@@ -31,7 +31,7 @@ from pyspark.sql.types import StructType
 
 from fairlead.model.errors import InvalidValue
 from fairlead.records.columns import spark_schema
-from fairlead.records.options import Options
+from fairlead.records.options import LATEST, Options
 
 if TYPE_CHECKING:
     from fairlead.records.writing.options import WriteOptions
@@ -52,7 +52,10 @@ class FairleadSource(DataSource):
         return FilteringReader(options) if options.push_filters else RecordsReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
-        return RecordsStreamReader(Options.parse(self.options))
+        options = Options.parse(self.options)
+        if options.ending != LATEST:
+            raise InvalidValue("option endingOffsets is for a batch; a stream is read until it is stopped")
+        return RecordsStreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from fairlead.records.writing.writer import RecordsWriter
