@@ -153,24 +153,31 @@ class Source:
         # Nothing is awaited from here on: what is known is begun, and what could not be is planned again the next time.
         self._known.update({topic.source.name: topic.source for topic in topics})
         were_late = set[Part]().union(*(self._late.pop(topic.source.name, ()) for topic in topics))
-        for each in later:
-            self._late.setdefault(each.part.topic, set()).add(each.part)
-            self._tally.stopped(each.part, each.stop or "")
+        self._begin_later(later)
         for each in planned:
             if each.part in were_late:
                 self._tally.goes_on(str(each.part))
             self.until[each.part] = each.end
             if each.stop is not None or each.route is None:
-                self._never_begun.add(each.part)
-                standing = Standing(each.part, each.to, each.begin, self._tally, self._heard, each.end)
-                self.copies[each.part] = standing
-                standing.stop(each.stop or "")
+                self._stand_still(each)
                 continue
             known = recorded.get(each.part)
             offset = -1 if known is None else known.offset
             load = Load(each.part, each.to, each.route, limits[each.to], each.begin, each.end, offset)
             copy = self.copies[each.part] = self._carrier.take(load)
             self._tracks.begin(copy, each.route, self._destination.book, ends, fresh=not each.known)
+
+    def _begin_later(self, planned: Iterable[Planned]) -> None:
+        """They are planned again with the next look at the topics."""
+        for each in planned:
+            self._late.setdefault(each.part.topic, set()).add(each.part)
+            self._tally.stopped(each.part, each.stop or "")
+
+    def _stand_still(self, each: Planned) -> None:
+        """From the start, for a reason that does not pass."""
+        self._never_begun.add(each.part)
+        standing = self.copies[each.part] = Standing(each.part, each.to, each.begin, self._tally, self._heard, each.end)
+        standing.stop(each.stop or "")
 
     async def _ends(self, topics: Iterable[PlannedTopic]) -> Mapping[Place, int]:
         """Where the topics end at the destination; nothing of partitions that cannot be asked for that now."""
