@@ -30,7 +30,7 @@ from tests.interop.kafka_pair import KafkaPair
 from tests.support.carrier import Carrier
 from tests.support.mirrors import MirrorProcess, make_topic, produce, properties
 from tests.support.records import read_all, wait_for_markers
-from tests.support.sites import Site
+from tests.support.sites import Site, kill_pid
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
 STREAM = "/x"
@@ -546,18 +546,23 @@ class Writer:
 
 
 def test_spark_carries_it(pair: KafkaPair, tmp_path: Path) -> None:
-    """`fairlead up`, with a replicator: the command waits until all is there."""
+    """`fairlead up`, with a replicator: the command waits until all is there. Then rounds turn and tasks are killed in
+    the middle of much more."""
     old = pair.source.bootstrap
     make_topic(old, "sparked", 4)
     produce(old, "sparked", [(b"%d" % n, b"v" * 1000) for n in range(2000)])
-    site = Site("ny", tmp_path)
+    site = Site("ny", tmp_path, {"round_seconds": "5"})
     site.start("up")
     try:
         site.cli("cluster", "add", "--name", "ny", "--http", site.url)
         replica = Replica(site, tmp_path, old)
         replica.set_up("sparked", "--wait", "--timeout", str(int(WAIT_SECONDS)))
         assert batches(site.kafka, f"{STREAM}:sparked", 4) == batches(old, "sparked", 4)
-        produce(old, "sparked", [(None, b"later")])
+        for turn in range(3):
+            produce(old, "sparked", [(b"%d" % n, b"%d" % turn + b"v" * 1000) for n in range(10_000)])
+            wait_until(site.spark_worker_pids, "a round has begun")
+            kill_pid(site.spark_worker_pids()[-(turn % 2)])
         wait_until(lambda: replica.kept("sparked", 4) == batches(old, "sparked", 4), "it follows")
     finally:
         site.stop()
+    assert site.cli("fsck", "--data", str(site.data)).returncode == 0

@@ -2,8 +2,9 @@
 
 `address` is a text that says where a packet belongs, the same for many. `frames` are the bytes of some packets, one
 after the other, which nobody opens on the way; a large one is alone. For a packet that is `referred` they say where its
-bytes are, for the sink to read. `contents` gives for each packet in turn, little endian: its size (int64), its bytes in
-this row (int64) and whether it is referred (uint8).
+bytes are, for the sink to read; for one that is `beside` they say which socket its bytes come from. `contents` gives
+for each packet in turn, little endian: its size (int64), its bytes in this row (int64), whether it is referred and
+whether it is beside (uint8 each).
 
 Spark hands a row on only when it has the next one, and its Python process writes only what its buffer cannot hold
 (case F9). So a second row, filler, goes with the last ready packet, in the same batch. Its address is empty, and it
@@ -34,7 +35,7 @@ ARROW_SCHEMA = pa.schema(
 
 COPIED_BYTES_MAX = 64 * 1024
 """Up to this size copying is cheaper than wrapping; small frames share a row up to this many bytes."""
-_ENTRY = struct.Struct("<qq?")
+_ENTRY = struct.Struct("<qq??")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,12 @@ class Packet:
 
     address: str
     data: Buffer
-    """Its bytes, or, with `referred`, those that say where they are."""
+    """Its bytes, or, with `referred` or `beside`, those that say where they are."""
     size_bytes: int
     """Size of what it stands for."""
     referred: bool = False
+    beside: bool = False
+    """Whether its bytes come by another way, see `beside`."""
 
 
 def to_batch(packets: Sequence[Packet], *, last: bool) -> pa.RecordBatch:
@@ -54,7 +57,8 @@ def to_batch(packets: Sequence[Packet], *, last: bool) -> pa.RecordBatch:
     Otherwise the bytes of a large packet, which is alone, are not copied."""
     sizes = [memoryview(packet.data).nbytes for packet in packets]
     contents = b"".join(
-        _ENTRY.pack(packet.size_bytes, size, packet.referred) for packet, size in zip(packets, sizes, strict=True)
+        _ENTRY.pack(packet.size_bytes, size, packet.referred, packet.beside)
+        for packet, size in zip(packets, sizes, strict=True)
     )
     if not last:
         return _batch([packets[0].address], [contents], _joined(packets, sum(sizes)))
@@ -94,6 +98,6 @@ def from_batch(batch: pa.RecordBatch) -> list[Packet]:
 
 def _packets(address: str, contents: bytes, frames: memoryview) -> Iterator[Packet]:
     start = 0
-    for size_bytes, length, referred in _ENTRY.iter_unpack(contents):
-        yield Packet(address, frames[start : start + length], size_bytes, referred)
+    for size_bytes, length, referred, beside in _ENTRY.iter_unpack(contents):
+        yield Packet(address, frames[start : start + length], size_bytes, referred, beside)
         start += length

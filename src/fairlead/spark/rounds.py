@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from fairlead.model.clock import Clock
+from fairlead.spark.beside import Sender
 from fairlead.spark.handover import Handover
 from fairlead.spark.packets import COPIED_BYTES_MAX, Packet, filler_batch, to_batch
 
@@ -34,9 +35,10 @@ def seconds_left(left_ms: int, round_seconds: float) -> float:
 
 
 def until_over(
-    handover: Handover[Packet], seconds: float | None, warm_up_rows: int, clock: Clock
+    handover: Handover[Packet], seconds: float | None, warm_up_rows: int, clock: Clock, beside: Sender | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The packets that are put, until the handover ends, the time is over, or Spark has gone."""
+    """The packets that are put, until the handover ends, the time is over, or Spark has gone; large ones go `beside`,
+    if that is given."""
     deadline_ms = float("inf") if seconds is None else clock.monotonic_ms() + seconds * 1000
     parent = os.getppid()
     while not handover.ended and os.getppid() == parent:
@@ -45,6 +47,8 @@ def until_over(
             return
         wait_seconds = _WARM_UP_PAUSE_SECONDS if warm_up_rows else _LOOK_SECONDS
         packets = handover.take_some(min(left, wait_seconds), COPIED_BYTES_MAX)
+        if beside is not None:
+            packets = [beside.beside(packet) for packet in packets]
         rows = [list(row) for _, row in groupby(packets, lambda packet: packet.address)]
         for number, row in enumerate(rows, 1):
             yield to_batch(row, last=number == len(rows) and not handover.waiting)

@@ -82,6 +82,7 @@ def spark_environment(settings: SparkSettings, folder: Path) -> dict[str, str | 
         "PYSPARK_SUBMIT_ARGS": "pyspark-shell",
         "SPARK_API_MODE": "classic",
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "TMPDIR": str(folder),
         # Spark would ask this interpreter which data sources are installed, and keep two processes for that. Ours is
         # registered by the session, and Spark does not ask if this names nothing. No process runs with it.
         "PYSPARK_DRIVER_PYTHON": "none",

@@ -17,13 +17,16 @@ from fairlead.replication.reader.task import ReaderSettings, ReaderTask
 from fairlead.replication.sink.connection import SinkSettings
 from fairlead.replication.sink.task import SinkTask
 from fairlead.replication.spark.options import LinkOptions
+from fairlead.spark.beside import Receiver, Sender
 from fairlead.spark.handover import Handover
-from fairlead.spark.packets import Packet, from_batch
+from fairlead.spark.packets import Packet, filler_batch, from_batch
 from fairlead.spark.rounds import AHEAD_BYTES, WARM_UP_ROWS, seconds_left, until_over
 from fairlead.spark.task_thread import TaskThread, worker_name
 
 _GRACE_SECONDS = 0.3
 """How long frames in flight at the end of a round have to be answered; the window bounds them, not the queue."""
+_TAKEN_SECONDS = 10.0
+"""How long the sink has to take what its rows say lies beside them. It waits for nobody, and is as far as Spark is."""
 
 
 def read(options: LinkOptions, until_ms: int | None = None, *, cold: bool = False) -> Iterator[pa.RecordBatch]:
@@ -35,10 +38,15 @@ def read(options: LinkOptions, until_ms: int | None = None, *, cold: bool = Fals
     settings = ReaderSettings(options.slots, options.frame_bytes, options.position_bytes, options.once)
     reader = ReaderTask(options.server, worker_name(), settings, handover, secret_file=options.secret_file)
     thread = TaskThread("reader", reader.run)
+    beside = Sender()
     try:
-        yield from until_over(handover, seconds, WARM_UP_ROWS if cold else 0, clock)
+        yield from until_over(handover, seconds, WARM_UP_ROWS if cold else 0, clock, beside)
+        handover.close()
+        yield filler_batch()  # pushes a last row, whose bytes may wait beside
+        beside.finish(_TAKEN_SECONDS)
     finally:
         handover.close()
+        beside.close()
         thread.stop()
 
 
@@ -47,14 +55,16 @@ def write(options: LinkOptions, batches: Iterator[pa.RecordBatch]) -> tuple[int,
     settings = SinkSettings(window_bytes=options.window_bytes)
     sink = SinkTask(options.server, worker_name(), settings, secret_file=options.secret_file)
     thread = TaskThread("sink", sink.run)
+    beside = Receiver()
     frames = size_bytes = 0
     try:
         for batch in batches:
-            found = from_batch(batch)
+            found = [beside.whole(packet) for packet in from_batch(batch)]
             if found:
                 thread.call(sink.offer, *found)
             frames, size_bytes = frames + len(found), size_bytes + sum(frame.size_bytes for frame in found)
         thread.wait(sink.finish(_GRACE_SECONDS))
     finally:
+        beside.close()
         thread.stop()
     return frames, size_bytes
