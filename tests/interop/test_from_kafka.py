@@ -560,8 +560,7 @@ def test_spark_carries_it(pair: KafkaPair, tmp_path: Path) -> None:
         assert batches(site.kafka, f"{STREAM}:sparked", 4) == batches(old, "sparked", 4)
         for turn in range(3):
             produce(old, "sparked", [(b"%d" % n, b"%d" % turn + b"v" * 1000) for n in range(10_000)])
-            wait_until(site.spark_worker_pids, "a round has begun")
-            kill_pid(site.spark_worker_pids()[-(turn % 2)])
+            kill_pid(wait_until(site.spark_worker_pids, "a round has begun")[-(turn % 2)])
         wait_until(lambda: replica.kept("sparked", 4) == batches(old, "sparked", 4), "it follows")
     finally:
         site.stop()
