@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.replication.fakes import link_frame
 
 from fairlead.replication.spark import rounds
 from fairlead.replication.spark.options import LinkOptions
 from fairlead.spark.handover import Handover
 from fairlead.spark.packets import Packet
+from tests.replication.fakes import link_frame
 
 FRAMES = [link_frame(bytes([size % 251]) * size, "http://one") for size in (4_000_000, 10, 300_000, 4_000_000)]
 

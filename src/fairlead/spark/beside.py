@@ -19,10 +19,10 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
-from uuid import uuid4
 
 from typing_extensions import Buffer
 
+from fairlead.model.clock import SystemRandomness
 from fairlead.model.errors import Unreachable
 from fairlead.spark.packets import COPIED_BYTES_MAX, Packet
 
@@ -35,7 +35,7 @@ class Sender:
 
     def __init__(self, folder: Path | None = None) -> None:
         """In `folder`, or where temporary files go: for a task of Spark that is the folder of its JVM."""
-        self._path = (folder or Path(tempfile.gettempdir())) / f".{uuid4()}.sock"
+        self._path = (folder or Path(tempfile.gettempdir())) / f".{SystemRandomness().id16().hex()}.sock"
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listening.bind(str(self._path))
         self._listening.listen(1)
@@ -47,7 +47,7 @@ class Sender:
         self._thread.start()
 
     def beside(self, packet: Packet) -> Packet:
-        """What goes through Spark in place of this packet: itself, if it is small or says itself where its bytes are."""
+        """What goes through Spark in its place: the packet itself, if it is small or says where its bytes are."""
         if packet.referred or memoryview(packet.data).nbytes < COPIED_BYTES_MAX:
             return packet
         assert memoryview(packet.data).nbytes == packet.size_bytes
