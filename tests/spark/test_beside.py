@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,8 +29,15 @@ LARGE: Final = 3_000_000
 
 
 @pytest.fixture
-def sender(tmp_path: Path) -> Iterator[Sender]:
-    sender = Sender(tmp_path)
+def folder() -> Iterator[Path]:
+    """With a short name, as sockets need it."""
+    with tempfile.TemporaryDirectory(prefix="b-") as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def sender(folder: Path) -> Iterator[Sender]:
+    sender = Sender(folder)
     yield sender
     sender.close()
 
@@ -115,24 +123,24 @@ def test_a_reader_does_not_wait_for_a_sink_that_has_gone(sender: Sender) -> None
 
 
 def test_what_was_not_taken_is_an_error_at_the_sink_and_leaves_nothing(
-    sender: Sender, receiver: Receiver, tmp_path: Path
+    sender: Sender, receiver: Receiver, folder: Path
 ) -> None:
     """The reader ended: no bytes, neither there nor in a file."""
     row = sender.beside(packet(bytes(LARGE)))
     sender.close()
     with pytest.raises(Unreachable, match="the reader of this task has gone"):
         receiver.whole(row)
-    assert list(tmp_path.iterdir()) == []
+    assert list(folder.iterdir()) == []
 
 
-def test_a_sink_learns_that_its_reader_was_killed(tmp_path: Path, receiver: Receiver) -> None:
+def test_a_sink_learns_that_its_reader_was_killed(folder: Path, receiver: Receiver) -> None:
     """In the middle of a packet: it is not whole, and not given."""
     program = (
         "import sys, pathlib; from fairlead.spark.beside import Sender; from fairlead.spark.packets import Packet\n"
         f"sender = Sender(pathlib.Path(sys.argv[1])); data = bytes({LARGE})\n"
         "print(sender.beside(Packet('', data, len(data))).data.decode(), flush=True); sys.stdin.read()"
     )
-    command = [sys.executable, "-c", program, str(tmp_path)]
+    command = [sys.executable, "-c", program, str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
         assert reader.stdout is not None
         path = reader.stdout.readline().strip()
