@@ -33,8 +33,9 @@ class Members:
     """Where they read on, and how often the partition had been cut when they were told."""
     told: dict[Place, int] = field(default_factory=dict)
     """The epoch that they were told with it."""
-    committed: dict[Place, tuple[int, int]] = field(default_factory=dict)
-    """What they have committed last, and how often the partition had been cut."""
+    committed: dict[Place, tuple[int, int, int]] = field(default_factory=dict)
+    """What they have committed last, the topic's number, which is another one once it was deleted, and how often the
+    partition had been cut."""
 
 
 @dataclass
@@ -133,7 +134,7 @@ class Groups:
         )
         place = (topic.incarnation, partition)
         if isinstance(answer, Cursor):
-            members.committed[place] = offset, len(site.log.announced.state.cuts_of(number, partition))
+            members.committed[place] = offset, number, len(site.log.announced.state.cuts_of(number, partition))
         else:
             members.committed.pop(place, None)  # it may have been written
 
@@ -172,8 +173,8 @@ class Groups:
         members = self._members.get((site.name, group))
         if members is None or place not in members.committed or site.name in self._world.model.torn:
             return
-        offset, cuts = members.committed[place]
-        if cuts == len(site.log.announced.state.cuts_of(topic.number, place[1])):
+        offset, number, cuts = members.committed[place]
+        if number == topic.number and cuts == len(site.log.announced.state.cuts_of(topic.number, place[1])):
             at = None if cursor is None else cursor.offset
             assert at == offset, f"{site.name}: members of {group} committed {offset} of {topic.name}, and are at {at}"
 

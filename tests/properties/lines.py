@@ -41,8 +41,6 @@ class Line:
     run: int = 1
     cut: bool = False
     frames: list[InFlight] = field(default_factory=list)
-    heard: int = 0
-    """The source's end when a reader last read to it in this conversation."""
     conversation: tuple[Conversation, asyncio.Task[None]] | None = None
     standing: Standing | None = None
     until: int | None = None

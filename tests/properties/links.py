@@ -272,9 +272,8 @@ class Links:
             return
         grant, found = self._grant(link, starts, end), ReadFrames()
         passing = self._filter(link) or None
-        heard = grant.end if line.conversation is None else line.heard
+        heard = grant.end if line.conversation is None else line.conversation[0].heard
         self._read(link, lambda talk: talk.read(grant, source.storage, self._limits(), found, passing))
-        line.heard = heard if line.conversation is None else grant.end
         self._take(link, found)
         self._check_lives(source, line.frames[-found.taken :] if found.taken else [], heard)
 

@@ -162,6 +162,11 @@ class Conversation:
         self._key = (source.stream_id, 0)
         self._reports: dict[int, ReadReport] = {}
 
+    @property
+    def heard(self) -> int:
+        """What the source has said of its log goes up to this commit, cuts too."""
+        return self._view.end
+
     async def read(
         self,
         grant: Grant,

@@ -48,6 +48,19 @@ async def test_a_grant_that_begins_below_what_is_known_asks_for_the_objects_in_b
     assert server.asked == [4]
 
 
+async def test_what_is_dead_in_an_object_is_known_as_long_as_the_object_is() -> None:
+    """Commits were merged into one object, of which a grant has read the last ones only: a link that goes on at an
+    older commit reads it without asking again, and would send what was cut."""
+    server = Server(LogObject("segment/0", 0, 9, segment=True), *commits(9, 10))
+    server.view.announce(Announce(SOURCE, 0, end=10, objects=server.objects, reset=True, cuts=((15, 0, 3, 5, 1),)))
+    server.view.forget(8)
+    await server.view.objects(1, 10)
+    assert server.asked == []
+    assert server.view.dead()
+    server.view.forget(9)
+    assert not server.view.dead()
+
+
 async def test_objects_that_are_missing_before_the_announced_end_are_asked_for() -> None:
     """The list on this connection stopped short of the end that was announced."""
     server = Server(*commits(0, 10))

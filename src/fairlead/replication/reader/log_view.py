@@ -130,9 +130,11 @@ class LogView:
         return DeadRows(self._cuts)
 
     def forget(self, before: int) -> None:
-        """Forget the objects below this commit: nobody reads them any more."""
-        self._cuts = {cut for cut in self._cuts if cut[3] >= before}
+        """Forget the objects below this commit: nobody reads them any more. Of one that goes on behind it a later grant
+        may read all, so what is dead in it stays known."""
         self._objects = [known for known in self._objects if known.end > before]
+        first = min([before, *(known.first for known in self._objects[:1])])
+        self._cuts = {cut for cut in self._cuts if cut[3] >= first}
 
     async def list_again(self, first: int) -> None:
         """Ask for the objects from `first` on, after one was missing, and wait for the new list."""
