@@ -407,7 +407,10 @@ def _has_no_record(site: Site, topic: Topic) -> bool:
 
 
 def _is_for_people(model: Model, topic: Topic) -> bool:
-    return model.contested(topic.name) or topic.incarnation in model.rolled_back
+    """Of a topic whose owner was rolled back each holder may have been cut by another epoch, and so keep the tail in
+    another topic, which no link brings to whom it had the records from."""
+    of = {topic.incarnation, model.tails.get(topic.incarnation, topic.incarnation)}
+    return model.contested(topic.name) or not of.isdisjoint(model.rolled_back)
 
 
 def a_replica_stands_where_its_owner_does(model: Model, shape: Shape, owner: Site, topic: Topic, replica: Site) -> None:
@@ -424,7 +427,8 @@ def a_replica_stands_where_its_owner_does(model: Model, shape: Shape, owner: Sit
         names_are_the_owners(model.given, replica, copy, topic.home)
     assert (copy.epoch, copy.owner) == (topic.epoch, topic.owner), f"{replica.name}: {copy}, {owner.name}: {topic}"
     # An owner of before may have added some unseen, and its successor hear of them only if a link comes from there.
-    are_more = copy.partitions > topic.partitions and len(model.owners_of(topic.incarnation)) > 1
+    cut = model.tails.get(topic.incarnation, topic.incarnation)
+    are_more = copy.partitions > topic.partitions and len(model.owners_of(cut)) > 1
     assert copy.partitions == topic.partitions or are_more, f"{replica.name}: {copy}, {owner.name}: {topic}"
     # Of a diverged topic others may know more partitions, of which no link tells whose tail it is until records come.
     is_later = topic.incarnation in model.tails and are_more and copy.version > topic.version

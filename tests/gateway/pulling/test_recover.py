@@ -516,6 +516,30 @@ async def test_a_topic_that_was_deleted_since_the_backup_is_deleted_again(tmp_pa
         await until(lambda: not sf.links.list(SHIPS)[0].row()["conflicts"])
 
 
+async def test_a_topic_that_was_taken_over_and_deleted_since_the_backup_is_deleted_again(
+    tmp_path: Path, ny: Site
+) -> None:
+    """In the backup it is a copy of ny's; ny heard of the deletion from sf, so no link tells sf of it."""
+    async with Site("sf", tmp_path) as sf, Worker(sf):
+        await sf.stream(SHIPS)
+        await set_up(sf, ny)
+        for name in ("box", "stays"):
+            await sf.write(SHIPS, name, b"0", b"1")
+            await given_away(sf, name, ny, REPLICA)
+        await same(sf, ny)
+        old = await backup(tmp_path)
+        await taken_back(sf, "box")
+        await sf.cluster.stream(SHIPS).delete_topic("box")
+        await same(sf, ny)
+    async with Site("sf", old) as sf, Worker(sf):
+        await until(lambda: stopped(sf))
+        (row,) = await sf.recoveries.plan(SHIPS, force=False)
+        assert (row["topic"], row["from"]) == ("box", "was deleted at /mapr/ny/ships")
+        job = await recovered(sf)
+        assert (job.state, job.changed, job.refused) == ("done", 1, 0)
+        assert sf.ends(SHIPS) == ny.ends(SHIPS) == {"stays": 2}
+
+
 async def test_records_that_were_deleted_since_the_backup_are_deleted_again(tmp_path: Path, ny: Site) -> None:
     """Also where nothing else is missing. What a client asked for and thereby made, while nothing could be written,
     makes room for the topic of that name that is younger than the backup."""

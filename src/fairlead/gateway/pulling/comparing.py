@@ -70,6 +70,20 @@ class Comparing:
                 raise CorruptBatch(f"answer of {neighbour.path} about its topics: it goes in circles")
             at = answer.next
 
+    async def deleted(self, stream: Stream, neighbour: Neighbour, topics: Sequence[Topic]) -> list[Topic]:
+        """Those of these topics here that were deleted there by their present owner, or a later one.
+
+        Raises: FairleadError.
+        """
+        found: list[Topic] = []
+        for first in range(0, len(topics), WANTED_MAX):
+            some = topics[first : first + WANTED_MAX]
+            held = await self._ask(stream, neighbour, [ComparedPartition(each.incarnation, 0) for each in some])
+            found += [
+                each for each, there in zip(some, held, strict=True) if there.deleted and there.epoch >= each.epoch
+            ]
+        return found
+
     async def common(
         self, stream: Stream, neighbour: Neighbour, keys: Sequence[PartitionKey]
     ) -> dict[PartitionKey, Common]:

@@ -31,6 +31,7 @@ from fairlead.model.errors import FairleadError, NotAgreed, NotAllowed, StorageF
 from fairlead.streamlog.requests.deletion import put_deletion
 from fairlead.streamlog.requests.ownership import Recovered, begin_epoch, recover
 from fairlead.streamlog.requests.rollback import is_coming, note_coming
+from fairlead.streamlog.requests.topics import bury, release_waiting
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.shard import Shard
@@ -78,12 +79,16 @@ class Recoveries:
         """
         stream = self._cluster.stream(path)
         found = {each.incarnation: (each.partitions, each.name) for each in stream.topics() if each.owner == stream.id}
+        copies = [each for each in stream.topics() if each.owner != stream.id]
         for neighbour in self._neighbours(stream):
             try:
                 for each in await self._comparing.owned(stream, neighbour):
                     known, name = found.get(each.incarnation, (0, each.name))
                     if known or not is_ours_or_gone(stream, each.incarnation):
                         found[each.incarnation] = max(known, each.partitions), name
+                # No link tells of a deletion whom it came from: we may have taken the topic over and deleted it since.
+                for copy in await self._comparing.deleted(stream, neighbour, copies):
+                    found[copy.incarnation] = copy.partitions, copy.name
             except TryAgain as error:
                 if not force:
                     raise type(error)(f"{neighbour.path}: {error}; -force recovers without it") from error
@@ -160,30 +165,39 @@ class Recoveries:
     async def _plans(
         self, stream: Stream, entries: Iterable[str], *, force: bool
     ) -> tuple[list[Plan], list[tuple[bytes, int, str]]]:
-        """What is to become of topics that are ours here, and those that are not here, or not ours here although they
-        are by now."""
+        """What is to become of topics that are ours here, or were deleted since, and those that are not here, or not
+        ours here although they are by now."""
         parsed = [_parsed(entry) for entry in entries]
         here = [each for each in parsed if our_topic(stream, each[0])]
         others = [each for each in parsed if not is_ours_or_gone(stream, each[0])]
         later = await self._later(stream, [each[0] for each in others], force=force)
-        unknown = [each for each in others if stream.by_incarnation(each[0]) is None or each[0] in later]
+        live = {each for each, source in later.items() if source.common.held.held}
+        unknown = [each for each in others if stream.by_incarnation(each[0]) is None or each[0] in live]
         keys = [(incarnation, each) for incarnation, count, _ in here for each in range(count)]
         sources: dict[PartitionKey, list[Source]] = {}
         for neighbour in self._neighbours(stream):
             for key, common in (await self._common(stream, neighbour, keys, force=force)).items():
                 sources.setdefault(key, []).append(Source(neighbour, common))
-        plans = (planned(stream, incarnation, sources) for incarnation, _, _ in here)
+        plans = [planned(stream, incarnation, sources) for incarnation, _, _ in here]
+        plans += [
+            Plan(*known, deleted_at=source)
+            for each, source in later.items()
+            if each not in live and (known := stream.by_incarnation(each)) is not None
+        ]
         return [plan for plan in plans if plan is not None], unknown
 
-    async def _later(self, stream: Stream, incarnations: Sequence[bytes], *, force: bool) -> set[bytes]:
-        """Those that neighbours have in a later epoch than they have here: they were given to us since the backup."""
+    async def _later(self, stream: Stream, incarnations: Sequence[bytes], *, force: bool) -> dict[bytes, Source]:
+        """Those that were given to us or deleted since the backup, and who knows that: neighbours have them in a later
+        epoch than they have here, or had when they were deleted."""
         found = {each: known for each in incarnations if (known := stream.by_incarnation(each)) is not None}
-        later: set[bytes] = set()
+        later: dict[bytes, Source] = {}
         for neighbour in self._neighbours(stream) if found else ():
             keys = [(each, 0) for each in found]
             for (each, _), common in (await self._common(stream, neighbour, keys, force=force)).items():
-                if common.held.held and common.held.epoch > found[each][1].epoch:
-                    later.add(each)
+                source, epoch = Source(neighbour, common), found[each][1].epoch
+                is_later = common.held.epoch > epoch or (common.held.deleted and common.held.epoch == epoch)
+                if is_later and (each not in later or source.rank > later[each].rank):
+                    later[each] = source
         return later
 
     async def _common(
@@ -224,7 +238,7 @@ class Recoveries:
     async def _cut(self, stream: Stream, plan: Plan) -> str:
         """Make the longer history the topic's; why not, if it cannot be."""
         if plan.deleted_at is not None:
-            await stream.delete_topic(plan.topic.name)
+            await self._delete(stream, plan, plan.deleted_at)
         if not plan.better:
             return ""
         parts = {
@@ -248,6 +262,21 @@ class Recoveries:
         for neighbour in plan.only_heard:
             await self._pulls.owners(stream, neighbour, [plan.topic.incarnation])
         return ""
+
+    async def _delete(self, stream: Stream, plan: Plan, told: Source) -> None:
+        """Delete a topic that was deleted since the backup."""
+        if plan.topic.owner == stream.id:
+            await stream.delete_topic(plan.topic.name)
+            return
+        neighbour, epoch = told.neighbour.stream, told.common.held.epoch
+
+        def request(draft: Draft) -> None:
+            known = draft.state.by_incarnation(plan.topic.incarnation)
+            if known is not None and known.epoch <= epoch:
+                bury(draft, known._replace(epoch=epoch), neighbour, neighbour)
+                release_waiting(draft, known.name)
+
+        await plan.shard.submit(request)
 
     async def _pull(
         self, stream: Stream, plans: Sequence[Plan], unknown: Sequence[tuple[bytes, int, str]], *, force: bool

@@ -44,7 +44,7 @@ class Plan:
     """Partitions that were cut already and are still to be brought."""
     deletions: Mapping[int, int] = field(default_factory=dict)
     """By partition, the offset below which records were deleted since the backup."""
-    deleted_at: Neighbour | None = None
+    deleted_at: Source | None = None
     """It was deleted since the backup, as this neighbour knows."""
 
     @property
@@ -75,7 +75,7 @@ def planned(stream: Stream, incarnation: bytes, sources: Mapping[PartitionKey, S
     every = [source for each in range(topic.partitions) for source in sources.get((incarnation, each), ())]
     for source in every:
         if source.common.held.deleted and source.common.held.epoch >= topic.epoch:
-            return Plan(shard, topic, deleted_at=source.neighbour)
+            return Plan(shard, topic, deleted_at=source)
     better: dict[int, Source] = {}
     missing: dict[int, Source] = {}
     deletions: dict[int, int] = {}
@@ -122,7 +122,7 @@ def shown(plan: Plan) -> Iterator[dict[str, object]]:
     if plan.deleted_at is not None:
         for each in range(plan.topic.partitions):
             end = plan.shard.state.partition(plan.topic.number, each).end
-            yield row_of(plan.topic.name, each, end, end, 0, f"was deleted at {plan.deleted_at.path}")
+            yield row_of(plan.topic.name, each, end, end, 0, f"was deleted at {plan.deleted_at.neighbour.path}")
     for partition, source in sorted({**plan.missing, **plan.better}.items()):
         end = plan.shard.state.partition(plan.topic.number, partition).end
         common = source.common
