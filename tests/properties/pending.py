@@ -460,8 +460,9 @@ def _caught(draft: Draft, request: DraftRequest[Any]) -> Any:
         return error
 
 
-def _failing(draft: Draft, request: partial[Any]) -> Any:
+def _failing(draft: Draft, request: DraftRequest[Any]) -> Any:
     """There is no room; what is there already needs none."""
+    assert isinstance(request, partial)
     pending = draft.state.by_name(request.keywords["place"].name)
     header = request.keywords["batch"].header
     if pending is not None and standing(draft.state, pending, 0, header) is Standing.DUPLICATE:
