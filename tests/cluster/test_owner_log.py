@@ -47,6 +47,24 @@ async def test_who_has_gone_who_is_new_and_what_was_cut_are_told_apart() -> None
     assert [logs[1]["owner"], logs[2]["reason"], logs[3]["records"]] == [THERE.hex(), "takeover", 7]
 
 
+async def test_what_is_put_aside_is_told_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as the owner is away producers go on; the log is not filled with that."""
+    monkeypatch.setattr(owner_log, "GATHERED_SECONDS", 0.01)
+    told = OwnerLog(HERE, "/ships")
+    with capture_logs() as logs:
+        told.put_aside("box", "box.pending.ny", 3)
+        told.put_aside("box", "box.pending.ny", 4)
+        told.put_aside("ports", "ports.pending.ny", 1)
+        await until(lambda: len(logs) == 1)
+        told.put_aside("box", "box.pending.ny", 5)
+        assert len(logs) == 1
+        told.flush()
+    assert [(line["event"], line["topics"], line["total"], line["records"]) for line in logs] == [
+        ("records are put aside", ["box into box.pending.ny", "ports into ports.pending.ny"], 2, 8),
+        ("records are put aside", ["box into box.pending.ny"], 1, 5),
+    ]
+
+
 async def test_dropped_records_are_told_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second line waits; what came meanwhile is counted in it, for each link."""
     monkeypatch.setattr(owner_log, "GATHERED_SECONDS", 0.01)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from kio.schema.errors import ErrorCode
+from structlog.testing import capture_logs
 
 from fairlead.cluster.owner_changes import owner_changes, put_aside_for
 from fairlead.gateway.claims import claiming_of
@@ -101,9 +102,14 @@ async def test_what_is_put_aside_is_claimed_at_the_owner_once(sf: Site, ny: Site
     cut(way)
     (outcome,) = await client.produce(BOX, numbered(0, b"lost", producer=8))
     assert outcome.error == AGAIN, "the connection that was open broke"
-    for sequence in (1, 2, 2):
-        outcome = await final(client, numbered(sequence, b"%d" % sequence))
-        assert (outcome.error, outcome.base_offset) == (DONE, ASIDE)
+    with capture_logs() as logs:
+        for sequence in (1, 2, 2):
+            outcome = await final(client, numbered(sequence, b"%d" % sequence))
+            assert (outcome.error, outcome.base_offset) == (DONE, ASIDE)
+        ny.cluster.stream(SHIPS).owner_log.flush()
+    told = [line for line in logs if line["event"] == "records are put aside"]
+    assert sum(line["records"] for line in told) == 2
+    assert {topic for line in told for topic in line["topics"]} == {f"box into {PENDING}"}
     assert values(ny, PENDING) == [b"1", b"2"]
     assert ny.kafka.traffic.put_aside_batches == 2
     await healed(way, ny)

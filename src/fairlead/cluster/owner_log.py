@@ -1,4 +1,5 @@
-"""Lines of the server's log about who owns topics, and what a change of owner has cut off, copied and dropped.
+"""Lines of the server's log about who owns topics, what a change of owner has cut off, copied and dropped, and what was
+put aside while an owner was away.
 
 In: events, one for each topic or partition. Out: one line for all of a kind that came within a second, with the first
 few names and how many there were: a takeover may be of 50,000 topics.
@@ -8,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import structlog
 
@@ -18,11 +19,14 @@ from fairlead.streamlog.writing.news import LogCut, News
 
 GATHERED_SECONDS: Final = 1.0
 """Events of one kind that come within this time stand in one line."""
-SUPERSEDED_SECONDS: Final = 60.0
-"""Of dropped records no more than one line is written in this time: a source that has not heard goes on sending."""
+SELDOM_SECONDS: Final = 60.0
+"""Of dropped records, and of those that are put aside, no more than one line is written in this time: a source that has
+not heard goes on sending, and so do producers while the owner is away."""
 _NAMED_MAX: Final = 5
 
 log = structlog.get_logger()
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -38,6 +42,33 @@ class _Line:
             self.named.append(name)
 
 
+class _Seldom(Generic[T]):
+    """Counts of records by what they are of, written at most once in `SELDOM_SECONDS`."""
+
+    def __init__(self, write: Callable[[Counter[T]], None]) -> None:
+        self._write = write
+        self._records = Counter[T]()
+        self._timer: asyncio.TimerHandle | None = None
+        self._told_at = float("-inf")
+
+    def add(self, what: T, records: int) -> None:
+        self._records[what] += records
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            at = max(loop.time() + GATHERED_SECONDS, self._told_at + SELDOM_SECONDS)
+            self._timer = loop.call_at(at, self.tell)
+
+    def tell(self) -> None:
+        """Write what has come so far."""
+        if self._timer is None:
+            return
+        self._timer.cancel()
+        self._timer = None
+        self._told_at = asyncio.get_running_loop().time()
+        records, self._records = self._records, Counter()
+        self._write(records)
+
+
 class OwnerLog:
     """Of one stream."""
 
@@ -46,10 +77,9 @@ class OwnerLog:
         self._path = path
         self._lines: dict[tuple[str, str, str], _Line] = {}
         """By event, and the name and value of the field that all of the line have alike."""
-        self._dropped = Counter[bytes]()
+        self._dropped = _Seldom[bytes](self._tell_dropped)
+        self._aside = _Seldom[tuple[str, str]](self._tell_aside)
         self._timer: asyncio.TimerHandle | None = None
-        self._dropped_timer: asyncio.TimerHandle | None = None
-        self._dropped_told_at = float("-inf")
 
     def tell(self, news: Sequence[News]) -> None:
         """What a commit has changed."""
@@ -72,16 +102,17 @@ class OwnerLog:
 
     def superseded(self, link: bytes, records: int) -> None:
         """Records of owners before came by a link, and were dropped."""
-        self._dropped[link] += records
-        if self._dropped_timer is None:
-            loop = asyncio.get_running_loop()
-            at = max(loop.time() + GATHERED_SECONDS, self._dropped_told_at + SUPERSEDED_SECONDS)
-            self._dropped_timer = loop.call_at(at, self._tell_dropped)
+        self._dropped.add(link, records)
+
+    def put_aside(self, topic: str, into: str, records: int) -> None:
+        """Records that were written to a topic whose owner is away are in a topic of their own."""
+        self._aside.add((topic, into), records)
 
     def flush(self) -> None:
         """Write what has come so far; the stream ends."""
         self._tell_lines()
-        self._tell_dropped()
+        self._dropped.tell()
+        self._aside.tell()
 
     def _note(self, event: str, name: str, value: str, what: str, records: int = 0) -> None:
         self._lines.setdefault((event, name, value), _Line()).add(what, records)
@@ -97,12 +128,12 @@ class OwnerLog:
             fields = {name: value} if name else {"records": line.records}
             log.info(event, stream=self._path, topics=line.named, total=line.total, **fields)
 
-    def _tell_dropped(self) -> None:
-        if self._dropped_timer is None:
-            return
-        self._dropped_timer.cancel()
-        self._dropped_timer = None
-        self._dropped_told_at = asyncio.get_running_loop().time()
-        dropped, self._dropped = self._dropped, Counter()
+    def _tell_aside(self, aside: Counter[tuple[str, str]]) -> None:
+        line = _Line()
+        for (topic, into), records in aside.items():
+            line.add(f"{topic} into {into}", records)
+        log.info("records are put aside", stream=self._path, topics=line.named, total=line.total, records=line.records)
+
+    def _tell_dropped(self, dropped: Counter[bytes]) -> None:
         for link, records in dropped.items():
             log.info("records of an owner before are dropped", stream=self._path, link=link.hex(), records=records)

@@ -134,8 +134,16 @@ class PuttingAside:
             if outcome is False:
                 self._traffic.put_aside_batches += 1
                 self._traffic.put_aside_bytes += len(each.batch.data)
+                _tell(each)
         if not done.done():
             done.set_result(outcomes)
+
+
+def _tell(each: AsideBatch) -> None:
+    """The server's log says that writes are put aside."""
+    assert each.route.place is not None
+    told = each.found.stream.owner_log
+    told.put_aside(each.found.topic.name, each.route.place.name, each.batch.header.record_count)
 
 
 def shard_of(batch: AsideBatch) -> Shard:
