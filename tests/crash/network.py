@@ -6,14 +6,19 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, Self
 
 import httpx
 
 from tests.crash.writers import Acknowledged, Writer
+from tests.support.carrier import CarriedSite
+from tests.support.http_calls import post
 from tests.support.records import Content, Place, differences, read_all
 from tests.support.sites import Site, kill_pid
 from tests.support.waiting import WAIT_SECONDS
@@ -74,9 +79,7 @@ class Network:
     def kill_replicator(self, choice: random.Random) -> None:
         site = choice.choice(self.sites)
         say("kill the replicator of", site)
-        pid = site.replicator_pid()
-        if pid is not None:
-            kill_pid(pid)
+        site.kill_replicator()
 
     def kill_two_servers(self, choice: random.Random) -> None:
         """At once, and the second one comes back first."""
@@ -123,39 +126,58 @@ def rows(site: Site, route: str, **params: str) -> list[dict[str, Any]]:
     return []
 
 
+def order(site: Site, route: str, **params: Any) -> None:
+    """A command, without a process for it."""
+    answer = post(f"{site.url}/rest/{route}", json=params).json()
+    assert answer["status"] == "OK", answer
+
+
+def side_by_side(site_does: Callable[[Site], None], sites: Iterable[Site]) -> None:
+    """All at once. Raises what the first raised that failed, once all have ended."""
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(site_does, sites))
+
+
 @contextmanager
-def running(folder: Path, *names: str) -> Iterator[list[Site]]:
+def running(folder: Path, *names: str, without_spark: Container[str] = ()) -> Iterator[list[Site]]:
     """Sites that know themselves only."""
-    started = []
+    homes = [folder / f"home of {name}" for name in names]
+    for home in homes:
+        home.mkdir()
+    sites = [
+        (CarriedSite if name in without_spark else Site)(name, home, SETTINGS)
+        for name, home in zip(names, homes, strict=True)
+    ]
     try:
-        for name in names:
-            home = folder / f"home of {name}"
-            home.mkdir()
-            site = Site(name, home, SETTINGS)
-            started.append(site)
-            site.start()
-        yield started
+        side_by_side(methodcaller("start"), sites)
+        yield sites
     finally:
-        for site in started:
-            site.stop()
+        side_by_side(methodcaller("stop"), sites)
 
 
 @contextmanager
 def linked(
-    folder: Path, names: Iterable[str], neighbours: Iterable[tuple[int, int]]
+    folder: Path, names: Iterable[str], neighbours: Iterable[tuple[int, int]], *, without_spark: Container[str] = ()
 ) -> Iterator[tuple[list[Site], Between]]:
     """Neighbours, by their numbers, have links both ways, over wires only. No site has a topic."""
-    with Wires() as wires, running(folder, *names) as sites:
+    with Wires() as wires, running(folder, *names, without_spark=without_spark) as sites:
         pairs = [(sites[one], sites[other]) for one, other in neighbours]
         between = {(here, there): wires.to(there.url) for pair in pairs for here, there in (pair, pair[::-1])}
-        for (here, _), wire in between.items():
-            here.cli("cluster", "add", "-http", wire.url)
+        side_by_side(partial(_learn_neighbours, between), sites)
         for site in sites:
-            site.cli("stream", "create", "-path", path(site), "-defaultpartitions", str(PARTITIONS))
+            order(site, "stream/create", path=path(site), defaultpartitions=str(PARTITIONS))
         for here, there in between:
-            there.cli("stream", "upstream", "add", "-path", path(there), "-upstream", path(here))
-            here.cli("stream", "replica", "add", "-path", path(here), "-replica", path(there))
+            order(there, "stream/upstream/add", path=path(there), upstream=path(here))
+        for (here, there), wire in between.items():
+            known = {there.name: [wire.url]}
+            order(here, "stream/replica/add", path=path(here), replica=path(there), clusters=known)
         yield sites, between
+
+
+def _learn_neighbours(between: Between, site: Site) -> None:
+    for (here, _), wire in between.items():
+        if here is site:
+            site.cli("cluster", "add", "-http", wire.url)
 
 
 class Meanwhile:

@@ -34,7 +34,7 @@ class Writer:
         self.acknowledged: list[Acknowledged] = []
         self.turns = 0
         """Batches that were answered, whatever the answer."""
-        self._name = name
+        self.name = name
         self._prefix = prefix
         self._partitions = partitions
         self._sites = sites
@@ -53,14 +53,18 @@ class Writer:
     def wait_for_turns(self, count: int) -> None:
         """So many more batches are answered."""
         until = self.turns + count
-        wait_until(lambda: self.turns >= until or self._failed, f"{self._name} writes, or is refused")
+        wait_until(lambda: self.turns >= until or self._failed, f"{self.name} writes, or is refused")
         self.check()
 
     def wait_for_acknowledged(self, count: int) -> None:
         """So many more records are taken."""
         until = len(self.acknowledged) + count
-        wait_until(lambda: len(self.acknowledged) >= until or self._failed, f"{self._name} writes {self.topic}")
+        wait_until(lambda: len(self.acknowledged) >= until or self._failed, f"{self.name} writes {self.topic}")
         self.check()
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopping.is_set()
 
     def stop(self) -> None:
         self._stopping.set()
@@ -95,7 +99,7 @@ class Writer:
 
         producer = self._producer(site)
         for _ in range(BATCH):
-            value, self._sent = f"{self._name}/{self._sent}", self._sent + 1
+            value, self._sent = f"{self.name}/{self._sent}", self._sent + 1
             partition = self._sent % self._partitions
             producer.produce(self._prefix + self.topic, value, partition=partition, on_delivery=delivered)
         producer.flush()

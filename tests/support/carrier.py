@@ -41,6 +41,30 @@ class Carrier:
         self.kill()
 
 
+class CarriedSite(Site):
+    """A site without Spark: one of these carries its links, and is killed in the replicator's place."""
+
+    def start(self, command: str = "server") -> None:
+        """Its commands know it then, as those of `fairlead up` do."""
+        super().start(command)
+        self._carrier = Carrier(self)
+        self.cli("cluster", "add", "-http", self.url)
+
+    def kill(self) -> None:
+        self._carrier.kill()
+        super().kill()
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._carrier.kill()
+        super().stop()
+
+    def kill_replicator(self) -> None:
+        """Another one goes on."""
+        self._carrier.kill()
+        self._carrier = Carrier(self)
+
+
 def main() -> None:
     """Until it is killed."""
     parser = argparse.ArgumentParser()

@@ -127,6 +127,12 @@ class Site:
         """The replicator of this cluster, while it runs."""
         return next((pid for pid in children(self.pid) if "-m fairlead.replication " in command_of(pid)), None)
 
+    def kill_replicator(self) -> None:
+        """`kill -9`, if it runs; `fairlead up` starts another."""
+        pid = self.replicator_pid()
+        if pid is not None:
+            kill_pid(pid)
+
     def spark_worker_pids(self) -> list[int]:
         """The Python processes that run tasks of this cluster's replicator: forks of Spark's daemon."""
         replicator = self.replicator_pid()
