@@ -49,6 +49,29 @@ def test_a_sound_log_has_no_problem(log: ShardLog) -> None:
     assert check_all(MemoryStorage()) == []
 
 
+@pytest.mark.parametrize("nth", range(1, 6))
+def test_what_a_server_merges_meanwhile_is_no_damage(log: ShardLog, nth: int) -> None:
+    """To read a large directory takes longer than the grace in which inputs stay."""
+    storage = storage_of(log)
+    last = log.announced.manifest.commit_name(log.announced.end - 1)
+    left = [nth]
+
+    def merge_first(call: str, name: str) -> None:
+        left[0] -= (call, name) == ("get", last)
+        if not left[0]:
+            storage.faults.hook = None
+            for _ in range(4):
+                produced(log, log.announced.state.by_name("ships").number, b"z")  # type: ignore[union-attr]
+            job = log.upkeep.plan()
+            assert job is not None
+            installed(log, run_job.run(storage, SeededRandomness(2), job))
+            log.upkeep.sweep([Replaced((), job.commits)])
+
+    storage.faults.hook = merge_first
+    assert check_all(storage) == []
+    assert storage.size(last) is None
+
+
 def objects(log: ShardLog) -> list[str]:
     """Names of everything that counts but the claims."""
     ruling = log.announced.manifest

@@ -72,13 +72,37 @@ def _check_log(storage: Storage, prefix: str, checked: Checked) -> Iterator[Prob
     except FairleadError as error:
         yield _problem(prefix, error)
         return
-    for doubt in opening.doubts(storage, prefix, manifest):
-        yield _problem(doubt.name, doubt)
+    doubts = [_problem(doubt.name, doubt) for doubt in opening.doubts(storage, prefix, manifest)]
+    if doubts and manifests.newest_name(storage, prefix) != (manifest and manifest.name):
+        yield from _check_log(storage, prefix, checked)  # a server has put another one, and may have merged
+        return
+    yield from doubts
     if manifest is None:
         return
     checked.objects += 1
     checked.left_over += len(unreferenced(storage, manifest))
     yield from _check_claims(storage, manifest)
+    for problem in _check_objects(storage, manifest, checked):
+        if storage.size(problem.name) is not None or _is_named(storage, prefix, problem.name):
+            yield problem
+
+
+def _is_named(storage: Storage, prefix: str, name: str) -> bool:
+    """Whether the log needs the object still: a server that runs may have merged it meanwhile, and deleted it."""
+    try:
+        manifest = manifests.newest(storage, prefix)
+    except FairleadError:
+        return True
+    if manifest is None:
+        return True
+    if (commit := names.parse_commit(name)) is not None:
+        return commit.number >= manifest.merged_end
+    checkpoint_name = None if manifest.checkpoint is None else manifest.checkpoint.name
+    return name in {checkpoint_name, *(segment.name for segment in manifest.segments)}
+
+
+def _check_objects(storage: Storage, manifest: Manifest, checked: Checked) -> Iterator[Problem]:
+    """Every object that a manifest names, and the commits behind them."""
     for segment in manifest.segments:
         if segment.kind not in manifests.READABLE:
             continue  # has been named
