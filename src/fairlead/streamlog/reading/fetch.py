@@ -300,6 +300,10 @@ class LogReader:
         while len(self._stored) > max(STORED_KEPT, len(keys)):
             self._stored.popitem(last=False)
 
+    def forget_stored(self) -> None:
+        """Nobody needs what was looked up any more: each batch is asked for once, by the request that waits for it."""
+        self._stored.clear()
+
     def _load(self, number: int, partition: int, offset: int) -> StoredBatch | None:
         piece = next(self._places.from_offset(number, partition, offset), None)
         if piece is None or piece.base_offset > offset:

@@ -145,6 +145,8 @@ class ShardLog:
                 answers.append(RequestAnswer(None, error))
             if draft.batch_bytes >= self.settings.commit_bytes_max or len(draft.rows) >= COMMIT_ROWS_MAX:
                 break
+        if not missing:
+            self.reader.forget_stored()
         if draft.rows:
             self.note_clock(draft)
         self._reserve.add(draft.batch_bytes)
