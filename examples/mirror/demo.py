@@ -87,7 +87,7 @@ class Play:
         self._console = console
         self._rate: int = options.rate
         self._backlog: int = options.backlog
-        self._publishers: list[Publisher] = []
+        self._publishers: list[Publisher[ais.Message]] = []
         self._processes: list[subprocess.Popen[bytes]] = []
         """The mirror, each time it was started."""
         messages, what = ais.load()

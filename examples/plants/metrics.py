@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import json
 import random
-import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import count, takewhile
+from itertools import count
 
-from confluent_kafka import KafkaError, Message, Producer
-from examples.ships.compare import Place
-from examples.ships.traffic import now_ms, place_of
+from confluent_kafka import Message
+from examples.ships.traffic import Endless
 
 STREAM = "/metrics"
 PREFIX = f"{STREAM}:"
@@ -28,8 +24,6 @@ PARTITIONS = 2
 MACHINES = 6
 """On each line."""
 FAULTS = ("heat", "jam", "no material", "quality")
-_AT_ONCE = 20
-"""Readings between two looks at the clock."""
 
 
 def topic_of(line: int) -> str:
@@ -53,6 +47,14 @@ class Reading:
     fault: str | None
     """What kept it from making more."""
     celsius: float
+
+    @property
+    def key(self) -> bytes:
+        return self.machine.encode()
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]:
+        return ()
 
     def value(self, time_ms: int) -> bytes:
         """The record's value: a JSON object."""
@@ -87,66 +89,19 @@ def readings(plant: str) -> Iterator[Reading]:
         yield Reading(line, machine, units, fault, round(dice.gauss(60, 4) + heat, 1))
 
 
-class Plant:
-    """An idempotent producer that sends a plant's readings from a thread at a steady rate until it is told to stop."""
+class Plant(Endless[Reading]):
+    """Sends a plant's readings until it is told to stop."""
 
     def __init__(self, name: str, bootstrap: str, per_second: int) -> None:
-        self.name = name
         self.made = {line: Made() for line in range(1, PLANTS[name] + 1)}
         """Of each line, what was acknowledged."""
-        self.acknowledged: set[Place] = set()
-        self.failed: list[str] = []
-        self._per_second = per_second
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20, "log_level": 2}
-        )
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"plant-{name}", daemon=True)
-        self._thread.start()
+        settings = {"linger.ms": 20}
+        super().__init__(bootstrap, readings(name), per_second, lambda each: PREFIX + topic_of(each.line), **settings)
 
     @property
     def total(self) -> int:
         """Readings that were acknowledged."""
         return sum(line.readings for line in self.made.values())
 
-    def stop(self) -> None:
-        """Send no more, and wait until all is acknowledged."""
-        self._stopping.set()
-        self._thread.join()
-
-    def give_up(self) -> None:
-        """Its cluster may be gone: what was not acknowledged is not waited for."""
-        self._stopping.set()
-        while self._thread.is_alive():
-            self._producer.purge()
-            self._thread.join(0.1)
-
-    def _run(self) -> None:
-        began = time.monotonic()
-        for sent, reading in enumerate(takewhile(lambda _: not self._stopping.is_set(), readings(self.name))):
-            if sent % _AT_ONCE == 0:
-                self._keep_pace(began + sent / self._per_second)
-            self._send(reading)
-        self._producer.flush()
-
-    def _keep_pace(self, until: float) -> None:
-        while (wait := until - time.monotonic()) > 0:
-            self._producer.poll(wait)
-
-    def _send(self, reading: Reading) -> None:
-        """The rate is far below what its queue holds, and a full queue would end the demo."""
-        time_ms = now_ms()
-        self._producer.produce(
-            PREFIX + topic_of(reading.line),
-            reading.value(time_ms),
-            key=reading.machine,
-            timestamp=time_ms,
-            on_delivery=partial(self._delivered, reading),
-        )
-
-    def _delivered(self, reading: Reading, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self.failed.append(str(error))
-        else:
-            self.acknowledged.add(place_of(message))
-            self.made[reading.line].add(reading)
+    def _delivered(self, message: Reading, record: Message) -> None:
+        self.made[message.line].add(message)

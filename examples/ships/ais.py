@@ -45,6 +45,10 @@ class Message:
     def key(self) -> bytes:
         return str(self.ship).encode()
 
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]:
+        return [("type", b"%d" % self.kind)]
+
     def value(self, time_ms: int) -> bytes:
         """The record's value for a message heard at `time_ms`, milliseconds since 1970."""
         return self.body + b'"time": %d}' % time_ms

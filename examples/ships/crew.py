@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import count, takewhile
+from itertools import count
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 from examples.ships import ais
 from examples.ships.compare import Place, digest
 from examples.ships.sites import Site
-from examples.ships.traffic import PREFIX, Follower, Publisher, TopicOf, consumer, in_stream, place_of
+from examples.ships.traffic import PREFIX, Endless, Follower, consumer, in_stream, place_of
 
 COMMIT_EVERY_SECONDS = 1.0
 Read = tuple[Place, bytes]
@@ -32,9 +32,8 @@ def numbered(messages: Sequence[ais.Message], first: int) -> Iterator[ais.Messag
         yield replace(message, body=message.body + b'"n": %d, ' % number)
 
 
-class Writer(Publisher):
-    """An idempotent producer that sends ships' messages, numbered, at a steady rate from a thread until it is told to
-    stop."""
+class Writer(Endless[ais.Message]):
+    """Sends ships' messages, numbered from `first` on, until it is told to stop."""
 
     def __init__(
         self,
@@ -42,33 +41,15 @@ class Writer(Publisher):
         messages: Sequence[ais.Message],
         per_second: int,
         first: int,
-        topic_of: TopicOf = in_stream,
+        topic_of: Callable[[ais.Message], str] = in_stream,
         **settings: str | int | bool,
     ) -> None:
-        super().__init__(bootstrap, topic_of, **{"enable.idempotence": True, "log_level": 2, **settings})
         self.sure: dict[bytes, str] = {}
         """What was acknowledged: the content, and the topic."""
-        self._stopping = threading.Event()
-        endless = takewhile(lambda message: not self._stopping.is_set(), numbered(messages, first))
-        self._thread = threading.Thread(target=self.publish, args=(endless, lambda done: None, per_second), daemon=True)
-        self._thread.start()
+        super().__init__(bootstrap, numbered(messages, first), per_second, topic_of, **settings)
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        super()._delivered(error, message)
-        if error is None:
-            self.sure[content(message)] = place_of(message)[0]
-
-    def stop(self) -> None:
-        """Send no more, and wait until all is acknowledged."""
-        self._stopping.set()
-        self._thread.join()
-
-    def give_up(self) -> None:
-        """Its cluster is gone: what was not acknowledged is not waited for."""
-        self._stopping.set()
-        while self._thread.is_alive():
-            self._producer.purge()
-            self._thread.join(0.1)
+    def _delivered(self, message: ais.Message, record: Message) -> None:
+        self.sure[content(record)] = place_of(record)[0]
 
 
 class Group:

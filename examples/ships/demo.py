@@ -18,7 +18,7 @@ from examples.ships import ais, traffic
 from examples.ships.compare import Comparison, Handover, Held, busiest, compare, percentile
 from examples.ships.sites import Site, SiteFailed, Sites
 from examples.ships.stage import bar, command, run
-from examples.ships.traffic import STREAM, Follower, Publisher
+from examples.ships.traffic import STREAM, Follower, Publisher, in_stream
 from rich.console import Console
 from rich.table import Table
 
@@ -76,7 +76,7 @@ def _play(sites: Sites, console: Console, options: argparse.Namespace) -> Story:
     source, replica = _start(sites, console)
     command(sites, console, "stream", "create", "-path", f"/mapr/{SOURCE}{STREAM}")
     traffic.create_topics(source.kafka, topics)
-    publisher = Publisher(source.kafka)
+    publisher = Publisher(source.kafka, in_stream)
     with bar(console, "publishing to sanfrancisco", options.records) as progress:
         publisher.publish(ais.replay(messages, options.records), progress)
     _check(publisher)
@@ -97,7 +97,7 @@ def _play(sites: Sites, console: Console, options: argparse.Namespace) -> Story:
 def _live(
     console: Console,
     replica: Site,
-    publisher: Publisher,
+    publisher: Publisher[ais.Message],
     topics: list[str],
     messages: list[ais.Message],
     rate: int,
@@ -141,7 +141,7 @@ def _start(sites: Sites, console: Console) -> tuple[Site, Site]:
     return source, replica
 
 
-def _check(publisher: Publisher) -> None:
+def _check(publisher: Publisher[ais.Message]) -> None:
     if publisher.failed:
         raise SiteFailed(f"{len(publisher.failed):,} records were not acknowledged: {publisher.failed[0]}")
 

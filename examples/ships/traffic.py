@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from functools import partial
+from itertools import takewhile
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -22,8 +24,6 @@ IDLE_SECONDS = 60
 
 Progress = Callable[[int], None]
 """Told how many records are done."""
-TopicOf = Callable[[ais.Message], str]
-"""The name that a client has for the topic of a message."""
 
 
 def now_ms() -> int:
@@ -44,10 +44,28 @@ def create_topics(bootstrap: str, names: Sequence[str], partitions: int = 1, pre
             done.result()
 
 
-class Publisher:
-    """Publishes messages with the time of their sending; remembers each place that was acknowledged."""
+class Sendable(Protocol):
+    """What a record is made of."""
 
-    def __init__(self, bootstrap: str, topic_of: TopicOf = in_stream, **settings: str | int | bool) -> None:
+    @property
+    def key(self) -> bytes: ...
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]: ...
+
+    def value(self, time_ms: int) -> bytes:
+        """For one that is sent at `time_ms`, milliseconds since 1970."""
+        ...
+
+
+M = TypeVar("M", bound=Sendable)
+
+
+class Publisher(Generic[M]):
+    """Publishes messages with the time of their sending; remembers each place that was acknowledged. `topic_of`: the
+    name that a client has for the topic of a message."""
+
+    def __init__(self, bootstrap: str, topic_of: Callable[[M], str], **settings: str | int | bool) -> None:
         self.acknowledged: set[Place] = set()
         self._topic_of = topic_of
         self.failed: list[str] = []
@@ -62,7 +80,7 @@ class Publisher:
             }
         )
 
-    def publish(self, messages: Iterable[ais.Message], progress: Progress, per_second: int | None = None) -> None:
+    def publish(self, messages: Iterable[M], progress: Progress, per_second: int | None = None) -> None:
         """Send all, at a steady rate if one is given, and wait for their acknowledgement."""
         began = time.monotonic()
         for sent, message in enumerate(messages):
@@ -84,7 +102,7 @@ class Publisher:
         while (wait := until - time.monotonic()) > 0:
             self._producer.poll(wait)
 
-    def _send(self, message: ais.Message) -> None:
+    def _send(self, message: M) -> None:
         time_ms = now_ms()
         while True:
             try:
@@ -93,19 +111,54 @@ class Publisher:
                     message.value(time_ms),
                     key=message.key,
                     timestamp=time_ms,
-                    headers=[("type", b"%d" % message.kind)],
-                    on_delivery=self._delivered,
+                    headers=[*message.headers],
+                    on_delivery=partial(self._answered, message),
                 )
                 self._producer.poll(0)
                 return
             except BufferError:  # its queue is full: the server is slower than we are
                 self._producer.poll(0.1)
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+    def _answered(self, message: M, error: KafkaError | None, record: Message) -> None:
         if error is not None:
             self.failed.append(str(error))
         else:
-            self.acknowledged.add(place_of(message))
+            self.acknowledged.add(place_of(record))
+            self._delivered(message, record)
+
+    def _delivered(self, message: M, record: Message) -> None:
+        """The message was acknowledged."""
+
+
+class Endless(Publisher[M]):
+    """An idempotent producer that sends messages without end, at a steady rate from a thread, until it is told to
+    stop."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        messages: Iterable[M],
+        per_second: int,
+        topic_of: Callable[[M], str],
+        **settings: str | int | bool,
+    ) -> None:
+        super().__init__(bootstrap, topic_of, **{"enable.idempotence": True, "log_level": 2, **settings})
+        self._stopping = threading.Event()
+        some = takewhile(lambda message: not self._stopping.is_set(), messages)
+        self._thread = threading.Thread(target=self.publish, args=(some, lambda done: None, per_second), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Send no more, and wait until all is acknowledged."""
+        self._stopping.set()
+        self._thread.join()
+
+    def give_up(self) -> None:
+        """Its cluster may be gone: what was not acknowledged is not waited for."""
+        self._stopping.set()
+        while self._thread.is_alive():
+            self._producer.purge()
+            self._thread.join(0.1)
 
 
 def place_of(message: Message) -> Place:
