@@ -8,7 +8,7 @@ from tests.properties import bounds, invariants
 from tests.properties.links import Links
 from tests.properties.model import Site
 from tests.properties.naming import who_waits_for_a_name_waits_for_another_topic
-from tests.properties.recovered import a_log_says_the_same_again
+from tests.properties.recovered import a_log_says_at_once_what_it_says_again, a_log_says_the_same_again
 from tests.properties.shape import Link
 from tests.properties.sites import World
 
@@ -24,6 +24,11 @@ ROUNDS_MAX = 24
 
 def check_what_changed(world: World, links: Links) -> None:
     """At every step: what the last one touched."""
+    for site in world.sites.values():
+        if site.changed or site.checked != site.log.announced.end:
+            a_log_says_at_once_what_it_says_again(site)
+            world.on_checked(site)
+            site.checked = site.log.announced.end
     _check_sites(world, (site for site in world.sites.values() if site.changed))
     for link, wire_id in links.wire_ids.items():
         slices = world.sites[link.target].shown.moved.pop(wire_id, ())

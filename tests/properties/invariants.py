@@ -1,7 +1,8 @@
 """What must hold at any moment, each promise by its number in the design, and what must hold when all is healed.
 
-1 (who may give an offset) is looked at where rows are taken in (`model`), 5 (a log says the same again) in `recovered`.
-7 (where groups go on) stands in `groups`, and 9 comes with links that are waited for: there are none of them yet.
+1 (who may give an offset) is looked at where rows are taken in (`model`), 5 (a log says the same again) in `recovered`,
+7 (where groups go on) in `groups`, both with every commit. 9 comes with links that are waited for: there are none of
+them yet.
 """
 
 from __future__ import annotations

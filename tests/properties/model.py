@@ -25,6 +25,7 @@ from fairlead.streamlog.merging.job import MergeJob, MergeResult
 from fairlead.streamlog.numbers import slice_of_number, slices_of_mask
 from fairlead.streamlog.payloads import History, PositionPayload, TopicPayload
 from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.streamlog.writing.writer import Sealed, ShardLog
 
@@ -119,6 +120,10 @@ class Site:
     """A job that is done and not installed yet, and the writer that planned it."""
     changed: bool = False
     """It was opened again, or merged: what was read before may read otherwise now."""
+    checked: int = 0
+    """Up to this commit all was looked at."""
+    replayed: tuple[ShardState, int] | None = None
+    """What its rows say up to a commit, one after the other."""
 
     @property
     def stream_id(self) -> bytes:

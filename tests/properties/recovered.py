@@ -6,34 +6,56 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.properties.model import Site
-from tests.streamlog.world import SeededRandomness
+from tests.streamlog.world import SeededRandomness, rows_of
 
 from fairlead.storage.memory import MemoryStorage
+from fairlead.streamlog.reading.announced import AnnouncedLog
+from fairlead.streamlog.state import effects
 from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.writing.writer import ShardLog
 
 
-def a_log_says_the_same_again(site: Site) -> None:
-    """Opened anew, with its checkpoint and without, which is a shortcut only. (Directories are opened anew often.)"""
+def a_log_says_at_once_what_it_says_again(site: Site) -> None:
+    """At every step: what was announced is replayed row by row; what was merged, swept or opened again, as a whole and
+    without its checkpoint."""
     if not isinstance(site.storage, MemoryStorage):
         return
-    objects = site.storage.snapshot()
-    bare = {name: data for name, data in objects.items() if "/checkpoint/" not in name}
-    live = dict(_said(site.log.announced.state))
-    for how, found in (("with its checkpoint", objects), ("without", bare)):
-        again = dict(_said(_opened(site, found).announced.state))
-        for what in live.keys() | again.keys():
-            assert live.get(what) == again.get(what), (
-                f"{site.name}: {what} is {live.get(what)}, and opened {how} {again.get(what)}"
-            )
+    end = site.log.announced.end
+    if site.changed or site.replayed is None:
+        bare = {name: data for name, data in site.storage.snapshot().items() if "/checkpoint/" not in name}
+        again = _opened(site, bare)
+        _is_the_same(site, again.state, "opened without its checkpoint")
+        site.replayed = again.state, again.end
+    elif site.replayed[1] < end:
+        state, before = site.replayed
+        with site.storage.faults.held_off():
+            for row in rows_of(site.log, before, end):
+                effects.replay(state, row)
+        _is_the_same(site, state, "replayed")
+        site.replayed = state, end
 
 
-def _opened(site: Site, objects: dict[str, bytes]) -> ShardLog:
+def a_log_says_the_same_again(site: Site) -> None:
+    """The same, and opened anew with its checkpoint, which is a shortcut only. (Directories are opened anew often.)"""
+    if isinstance(site.storage, MemoryStorage):
+        a_log_says_at_once_what_it_says_again(site)
+        _is_the_same(site, _opened(site, site.storage.snapshot()).state, "opened with its checkpoint")
+
+
+def _is_the_same(site: Site, again: ShardState, how: str) -> None:
+    live, found = dict(_said(site.log.announced.state)), dict(_said(again))
+    for what in live.keys() | found.keys():
+        assert live.get(what) == found.get(what), (
+            f"{site.name}: {what} is {live.get(what)}, and {how} {found.get(what)}"
+        )
+
+
+def _opened(site: Site, objects: dict[str, bytes]) -> AnnouncedLog:
     storage = MemoryStorage()
     storage.replace(objects)
     return ShardLog.open(
         storage, "x", stream_id=site.stream_id, clock=site.clock, randomness=SeededRandomness(len(objects))
-    )
+    ).announced
 
 
 def _said(state: ShardState) -> Iterator[tuple[Any, Any]]:

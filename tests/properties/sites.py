@@ -347,6 +347,7 @@ class World:
     def sweep(self, name: str) -> None:
         """Delete what manifests have replaced."""
         site = self.sites[name]
+        site.changed = True
         try:
             site.log.upkeep.sweep(site.log.upkeep.take_due())
         except Crashed:

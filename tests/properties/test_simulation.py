@@ -25,6 +25,7 @@ from tests.properties.shape import DIAMOND
 from tests.properties.sites import RUNS, World
 from tests.properties.stories import STORIES
 from tests.properties.switching import switched_off
+from tests.properties.wide import WIDE
 from tests.support.directory import FaultyDirectory
 from tests.support.disk import Disks
 
@@ -155,6 +156,16 @@ def test_no_record_is_silently_missing_where_sites_are_put_back_to_their_backups
         for seed in seeds_of(part, RUNS // 10 // PARTS):
             with told(seed):
                 Play(seed, kind=RETURNS).run()
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_record_is_silently_missing_among_five_to_eight_sites(part: int) -> None:
+    """Where groups go from site to site, topics are taken over, tails are claimed and sites recover."""
+    off = os.environ.get("FAIRLEAD_TEST_MUTATION")
+    with switched_off(MUTATIONS[off]) if off else nullcontext():
+        for seed in seeds_of(part, RUNS // PARTS // 7):
+            with told(seed):
+                Play(seed, kind=WIDE[seed % len(WIDE)]).run()
 
 
 @pytest.mark.parametrize("seed", FOUND)
