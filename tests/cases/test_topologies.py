@@ -25,7 +25,13 @@ async def test_in_a_full_mesh_each_may_send_on_only_what_is_its_own(tmp_path: Pa
     await _plays(Topology(tmp_path, TOPOLOGIES["full mesh"], Random("own"), forward="own"))
 
 
-async def _plays(topology: Topology) -> None:
+@pytest.mark.parametrize("name", ["multi-master", "chain", "ring of both ways"])
+async def test_links_whose_options_change_all_the_time_bring_all_in_the_end(name: str, tmp_path: Path) -> None:
+    """They leave topics out and let them in, in any order with all else that happens to links and sites."""
+    await _plays(Topology(tmp_path, TOPOLOGIES[name], Random(os.environ.get("FAIRLEAD_TEST_SEED", name))), edits=12)
+
+
+async def _plays(topology: Topology, edits: int = 0) -> None:
     async with topology:
-        await topology.play()
+        await topology.play(edits)
         await topology.all_arrived()

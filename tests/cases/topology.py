@@ -41,6 +41,16 @@ TOPOLOGIES = {
 }
 
 
+EDITS: list[dict[str, Any]] = [
+    *({"topics": each} for each in ("a-.*", "b-.*|c-.*", ".*-1", None)),
+    *({"exclude_topics": each} for each in ("a-1", ".*-2", "a-.*", None)),
+    {"topics": "a-.*|b-0", "exclude_topics": "a-2"},
+    {"topics": None, "exclude_topics": None},
+    *({"forward": each} for each in ("own", "all")),
+]
+"""What options of a link become while it runs."""
+
+
 class Topology:
     """Sites, the links that there are to be, and what was written where. An asynchronous context manager."""
 
@@ -110,6 +120,12 @@ class Topology:
             source, replica = self._both(ends)
             await source.links.remove(SHIPS, path_at(replica))
 
+    async def edit(self) -> None:
+        """A link leaves out other topics than before, sends on what it did not, or no longer does."""
+        for ends in self._some():
+            source, replica = self._both(ends)
+            await source.links.edit_replica(SHIPS, path_at(replica), **self._random.choice(EDITS))
+
     async def restart(self) -> None:
         """A site stops and starts at its address."""
         name = self._random.choice(list(self._sites))
@@ -124,10 +140,10 @@ class Topology:
             if agreed and not self._status(ends)["paused"]:
                 await until(partial(self._up_to_date, ends))
 
-    async def play(self) -> None:
-        """All that can happen, in any order; at the end all links stand and run."""
+    async def play(self, edits: int = 0) -> None:
+        """All that can happen, in any order; at the end all links stand and run, and leave nothing out."""
         steps: list[Callable[[], Coroutine[Any, Any, None]]] = [self.write] * 20 + [self.pause] * 4 + [self.settle] * 4
-        steps += [self.cut] * 2 + [self.restart] * 2
+        steps += [self.cut] * 2 + [self.restart] * 2 + [self.edit] * edits
         steps += [partial(half, ends) for ends in self.links for half in (self.agree, self.name)]
         steps += [partial(self.resume, self._random.choice(self.links)) for _ in range(4)]
         self._random.shuffle(steps)
@@ -136,6 +152,9 @@ class Topology:
         for ends in self._random.sample(self.links, len(self.links)):
             await self.agree(ends)
             await self.name(ends)
+            source, replica = self._both(ends)
+            whole = {"topics": None, "exclude_topics": None, "forward": self._forward}
+            await source.links.edit_replica(SHIPS, path_at(replica), **whole)
             await self.resume(ends)
         await self.write()
 
