@@ -109,15 +109,6 @@ OF_CUTS = [
         MOVES,
     ),
     Mutation(
-        "cut-forgets-what-is-stored",
-        "what is known of stored batches is not of before a cut",
-        "streamlog.reading.fetch:LogReader._key",
-        "len(self._log.state.cuts_of(number, partition))",
-        "0",
-        242,
-        MOVES,
-    ),
-    Mutation(
         "dead-over-links",
         "dead rows are not sent",
         "streamlog.reading.slices:_read",
