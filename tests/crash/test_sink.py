@@ -26,6 +26,8 @@ ROUNDS = rounds(3)
 SEED = seed(15)
 RECORDS_A_ROUND = 6_000
 PARTITIONS = 3
+STARTED_SECONDS = 4 * WAIT_SECONDS
+"""For a query's first batch: Spark and its workers start anew each time, which takes minutes beside other tests."""
 
 
 class Query:
@@ -80,7 +82,7 @@ def test_what_a_query_writes_is_there_once_over_kills(site: Site, tmp_path: Path
         victim = victims[number % len(victims)]
         seen = copied(site)
         with running(tmp_path, site) as query:
-            wait_until(lambda seen=seen: copied(site) > seen, "the query writes")  # type: ignore[misc]
+            wait_until(lambda seen=seen: copied(site) > seen, "the query writes", STARTED_SECONDS)  # type: ignore[misc]
             time.sleep(choose.random() * 2)  # the moment of the kill, not a condition
             hit(victim, query, site)
     with running(tmp_path, site, "once") as last:
