@@ -71,31 +71,26 @@ def aiokafka_producer(_: JavaVM, bootstrap: str) -> str:
 
 
 def java_consumer(java: JavaVM, bootstrap: str) -> str | None:
-    settings = {
-        "bootstrap.servers": bootstrap,
-        "group.id": "new protocol",
-        "group.protocol": "consumer",
-        "key.deserializer": TEXTS + "Deserializer",
-        "value.deserializer": TEXTS + "Deserializer",
-    }
-    consumer = java.of(f"{CLIENTS}.consumer.KafkaConsumer")(java.map(settings))
-    try:
-        consumer.subscribe(["any"])
-        return refusal(lambda: consumer.poll(java.of("java.time.Duration").ofSeconds(SOON_SECONDS)))
-    finally:
-        consumer.close()
+    return java_polls(java, bootstrap, {"group.id": "new protocol", "group.protocol": "consumer"})
 
 
 def java_with_a_password(java: JavaVM, bootstrap: str) -> str | None:
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     settings = {
-        "bootstrap.servers": bootstrap,
         "group.id": "secret",
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "PLAIN",
         "sasl.jaas.config": f'{module} required username="u" password="p";',
+    }
+    return java_polls(java, bootstrap, settings)
+
+
+def java_polls(java: JavaVM, bootstrap: str, more: dict[str, str]) -> str | None:
+    settings = {
+        "bootstrap.servers": bootstrap,
         "key.deserializer": TEXTS + "Deserializer",
         "value.deserializer": TEXTS + "Deserializer",
+        **more,
     }
     consumer = java.of(f"{CLIENTS}.consumer.KafkaConsumer")(java.map(settings))
     try:
