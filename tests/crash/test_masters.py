@@ -154,12 +154,12 @@ class Masters(Network):
             maker.cli(*("stream", "topic", "resolve", "-path", path(maker), "-topic", topic, "-rename", to, "--yes"))
             self.writers.append(self._writer(maker, to))
             return
-        # In a chain a site hears of the second one only once its neighbour holds both.
-        wait_until(
-            lambda: all([self._holds_both(site, topic) for site in self.sites]),
-            f"all sites hold both of {topic}",
-            every_seconds=0.5,
-        )
+        wait_until(partial(self._all_hold_both, topic), f"all sites hold both of {topic}", every_seconds=0.5)
+
+    def _all_hold_both(self, topic: str) -> bool:
+        """Now; all are asked, since in a chain a site hears of the second one only once its neighbour holds both."""
+        held = [self._holds_both(site, topic) for site in self.sites]
+        return all(held)
 
     def _holds_both(self, site: Site, topic: str) -> bool:
         """Now; where one of the two waits for its name, it gets another one first."""
