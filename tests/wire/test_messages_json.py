@@ -304,7 +304,7 @@ BODIES: list[tuple[object, str]] = [
             '"topics":[{"held":true,"ends":7,"conflict":"conflict: x","epoch":0}],"refuses":""}'
         ),
     ),
-    (ServerStart(EPOCH), f'{{"start":{TEXT_EPOCH}}}'),
+    (ServerStart(EPOCH, 3), f'{{"start":{TEXT_EPOCH},"resolved":3}}'),
 ]
 
 DEFAULTS = {

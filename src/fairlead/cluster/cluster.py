@@ -268,6 +268,12 @@ class Cluster:
         changed since."""
         return self.urls if path.cluster == self.name else noted
 
+    @property
+    def start(self) -> tuple[bytes, int]:
+        """By which sources know this start of the server, the id of the writer epoch of its own log; and how many
+        partitions that links had set aside are to be brought, since then."""
+        return self.meta.epoch.id, sum(stream.resolved for stream in self._streams.values())
+
     def streams(self) -> list[Stream]:
         """All streams, by path."""
         return [self._streams[path] for path in sorted(self._streams)]
@@ -423,7 +429,7 @@ class Cluster:
                 raise error
         stream = Stream(record, shards, self._room, self.name, self.consumers)
         for shard in shards:
-            shard.on_news = stream.owner_log.tell
+            shard.on_news = stream.hear
             shard.copy_tails = partial(copy_tails, stream, shard, partial(self.links.path_of, stream.id))
         self._streams[record.path] = stream
         self._apply(stream, record)

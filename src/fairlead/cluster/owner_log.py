@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 
 import structlog
 
-from fairlead.streamlog.writing.news import LogCut, News
+from fairlead.streamlog.writing.news import LogCut, News, Resolved
 
 GATHERED_SECONDS: Final = 1.0
 """Events of one kind that come within this time stand in one line."""
@@ -87,6 +87,9 @@ class OwnerLog:
             if isinstance(each, LogCut):
                 where = f"{each.topic} partition {each.partition} at {each.offset} (by epoch {each.by_epoch})"
                 self._note("logs are cut", "reason", each.reason, where)
+                continue
+            if isinstance(each, Resolved):
+                self._note("what was set aside is to be brought", "link", each.link.hex(), each.topic)
                 continue
             name, owner = f"{each.topic} (epoch {each.epoch})", each.owner_at or each.owner.hex()
             if each.before == self._stream:

@@ -25,9 +25,10 @@ from fairlead.model.names import StreamPath, names_like, shard_of
 from fairlead.streamlog.applying.outdated import note_heard, outdated_at
 from fairlead.streamlog.cursors import Cursor
 from fairlead.streamlog.requests import cursors, rollback, topics
-from fairlead.streamlog.requests.topics import ConfigChange
+from fairlead.streamlog.requests.topics import ConfigChange, waits
 from fairlead.streamlog.values import PartitionState, Topic
 from fairlead.streamlog.writing.draft import Draft, DraftRequest
+from fairlead.streamlog.writing.news import News, Resolved
 from fairlead.streamlog.writing.shard import Shard
 
 CHANGED_TOGETHER = 50
@@ -62,6 +63,9 @@ class Stream:
         """It has an upstream that is no master beside it."""
         self.heard = HeardSources()
         self.owner_log = OwnerLog(record.id, record.path)
+        self.resolved = 0
+        """Partitions that links had set aside and that are to be brought, since this server started: their sources are
+        to ask."""
         self._superseded: dict[bytes, int] = {}
         self._arrivals = Arrivals()
         self._by_topic_id: tuple[dict[bytes, int], ...] = tuple({} for _ in range(256))
@@ -132,13 +136,20 @@ class Stream:
                 self._arrivals.release(each)
 
     def _place_of(self, link: bytes, incarnation: bytes) -> int | None:
-        """The shard that has an incarnation, or what is remembered of it, or the link's notes on it."""
+        """The shard that has an incarnation, or what is remembered of it; else the one in which it waits for a name, on
+        any link, since it may be made there in any commit; else the one with the link's notes on it."""
+        notes: list[int] = []
+        waiting: list[int] = []
         for number, shard in enumerate(self.shards):
             state = shard.state
-            is_here = state.number_of_incarnation(incarnation) is not None or state.tombstone(incarnation) is not None
-            if is_here or any(of_link == link for of_link, _, _ in state.note_keys(incarnation)):
+            if state.number_of_incarnation(incarnation) is not None or state.tombstone(incarnation) is not None:
                 return number
-        return None
+            found = {key: state.note(key) for key in state.note_keys(incarnation)}
+            if any(note is not None and waits(note) for note in found.values()):
+                waiting.append(number)
+            if any(key[0] == link for key in found):
+                notes.append(number)
+        return next(iter([*waiting, *notes]), None)
 
     @property
     def arriving(self) -> int:
@@ -209,6 +220,11 @@ class Stream:
             del part[topic_id]
             return None
         return shard, topic
+
+    def hear(self, news: Sequence[News]) -> None:
+        """What a commit has changed."""
+        self.resolved += sum(isinstance(each, Resolved) for each in news)
+        self.owner_log.tell(news)
 
     def note_superseded(self, link: bytes, records: int) -> None:
         """So many records of owners before came by a link, and were dropped."""

@@ -13,7 +13,7 @@ from annotated_types import MaxLen, MinLen
 from fairlead.model.strict_json import AS_ARRAY, Id
 from fairlead.streamlog.frames.frame import FEATURES
 from fairlead.streamlog.payloads import History, TopicPayload
-from fairlead.streamlog.ranges import Commit, Epoch, Offset, Partition, Partitions, ShardNumber, SliceMask
+from fairlead.streamlog.ranges import Commit, Counter, Epoch, Offset, Partition, Partitions, ShardNumber, SliceMask
 from fairlead.streamlog.values import GrantRun
 from fairlead.wire.link_protocol import PROTOCOL, StreamPlace
 
@@ -353,7 +353,9 @@ class StandingAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ServerStart:
-    """Tells one start of a destination's server from every other."""
+    """Tells one start of a destination's server from every other, and whether anything was decided there since."""
 
     start: bytes
     """Id of the writer epoch of its own log."""
+    resolved: Counter = 0
+    """So many partitions that links had set aside are to be brought since then."""

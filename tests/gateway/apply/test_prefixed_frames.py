@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -69,6 +70,45 @@ async def test_incarnation_by_two_links_into_two_shards(tmp_path: Path, together
         assert found == topic
         assert values_at(shard, topic.number) == dict.fromkeys(range(3), b"x")
         assert not any(each.state.behind(link.id) for each in stream.shards for link in links)
+
+
+@pytest.mark.parametrize("given", ["by hand", "freed"])
+async def test_a_topic_that_waits_for_its_name_is_made_in_no_other_shard(tmp_path: Path, given: str) -> None:
+    """Another link would give it a name there: it waits too, as the first name may become free at any time. Once it has
+    a name, both links bring it to the same place."""
+    async with Site("ny", tmp_path) as ny:
+        stream = await ny.stream("/ships", SHARDS)
+        await ny.write("/ships", TOPIC.name, b"mine")
+        home = shard_of(TOPIC.name, SHARDS)
+        first, second = Link(stream, b"1" * 16, ""), Link(stream, b"2" * 16, prefix_in((home + 1) % SHARDS))
+        *some, last = frames(3)
+        for link in (first, second):
+            await _bring(link, some)
+        assert [topic.name for topic in stream.topics()] == [TOPIC.name]
+        assert [shard.state.behind(second.id) != [] for shard in stream.shards].index(True) == home
+        if given == "freed":
+            await stream.delete_topic(TOPIC.name)
+        else:
+            await stream.take_topic_as(TOPIC.name, next(names_of(home)))
+        for link in (first, second):
+            await _bring(link, [last])
+        (topic,) = (each for each in stream.topics() if each.incarnation == TOPIC.incarnation)
+        assert stream.topic(topic.name) == (stream.shards[home], topic)
+        for link in (first, second):
+            notes = [note for shard in stream.shards for note in shard.state.behind(link.id)]
+            assert [note.conflict for note in notes] == [False]
+
+
+def names_of(shard: int) -> Iterator[str]:
+    """Names of that shard."""
+    return (name for n in count() if shard_of(name := f"n{n}", SHARDS) == shard)
+
+
+async def _bring(link: Link, some: Sequence[Frame]) -> None:
+    session = link.session()
+    for frame in some:
+        await session.submit(link.bytes_of(frame))
+    await session.close()
 
 
 async def test_a_topic_behind_a_prefix_is_found_again_after_a_restart(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from tests.support.mirrors import properties
 from tests.support.waiting import until
 
 from fairlead.cluster.values import KafkaUpstream
+from fairlead.kafka.connecting.versions import METADATA
 from fairlead.model import errors
 
 SET_UP = "stream/replica/autosetup"
@@ -106,6 +107,26 @@ async def test_its_life_in_commands(desk: Desk, tmp_path: Path) -> None:
         assert 'fairlead_kafka_upstream_paused{kafka="kafka://old",replica="/mapr/ny/x"} 1.0' in text
         await desk.post("stream/upstream/remove", path="/x", upstream="kafka://old")
         assert not desk.cluster.stream("/x").is_copy
+
+
+async def test_another_file_is_read_at_once(desk: Desk, tmp_path: Path) -> None:
+    """Who was reached by the one before is asked nothing any more. One that leads to another cluster, or that nobody
+    can read, is refused, and all stays as it is."""
+    async with fake_broker() as before, fake_broker() as now, fake_broker() as another:
+        another.next(METADATA, *[lambda _: {"brokers": [], "cluster_id": "another", "topics": []}] * 2)
+        files = {name: properties(tmp_path / name, at.bootstrap) for name, at in (("before", before), ("now", now))}
+        await desk.post(SET_UP, **given(files["before"], cursors="none"))
+        await until(lambda: any(running.known.heard_ms for running in desk.upstreams))
+        place = {"path": "kafka://old", "replica": "/x"}
+        for wrong in (properties(tmp_path / "another", another.bootstrap), tmp_path / "nowhere"):
+            with pytest.raises(errors.InvalidValue):
+                await desk.post("stream/replica/edit", **place, consumerconfig=str(wrong))
+        assert before.serving
+        await desk.post("stream/replica/edit", **place, consumerconfig=str(files["now"]))
+        await until(lambda: not before.serving)
+        await until(lambda: now.serving)
+        (row,) = await desk.get("stream/replica/list", path="kafka://old")
+        assert row["configFile"] == str(files["now"])
 
 
 async def test_one_that_cannot_be_reached_is_shown_as_failing(desk: Desk, tmp_path: Path) -> None:

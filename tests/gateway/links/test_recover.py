@@ -84,7 +84,7 @@ def has_found(source: Site, replica: Site) -> bool:
     """The pulse has heard of the replica's present start, and the only link has asked since where it stands."""
     (running,) = source.manager.running
     heard = source.manager.pulse._starts.values()  # noqa: SLF001 - whether it has beaten, no face shows
-    return replica.cluster.meta.epoch.id in heard and running.state is State.READY
+    return replica.cluster.meta.epoch.id in {each.start for each in heard} and running.state is State.READY
 
 
 @asynccontextmanager

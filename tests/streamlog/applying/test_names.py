@@ -252,6 +252,26 @@ def test_a_topic_that_waits_gets_a_name_of_its_own_at_one_site() -> None:
     assert masters.named(A) == {"ships-of-b": [B, b"2", b"3"]}, "it has a name here, and takes no other"
 
 
+def test_a_topic_that_came_by_another_link_waits_on_none() -> None:
+    """It has a name, so what was dropped on the link on which it waited is brought, though nobody writes it any more;
+    nobody is asked for another name, and it takes none that becomes free."""
+    masters = Masters(A, B, C)
+    produced(masters.logs[A], made(masters.logs[A]).number, b"mine")
+    topic = made(masters.logs[B])
+    produced(masters.logs[B], topic.number, b"1")
+    masters.send(B, C)
+    produced(masters.logs[B], topic.number, b"2")
+    masters.send(B, A)
+    assert masters.conflicts() == 1
+    masters.admission = replace(ANYBODY, prefix="c.")
+    masters.send(C, A)
+    masters.admission = ANYBODY
+    assert masters.conflicts() == 0
+    masters.send(B, A)
+    assert masters.named(A) == {"ships": [b"mine"], "c.ships": [b"1", b"2"]}
+    assert not masters.logs[A].announced.state.all_notes()
+
+
 def test_with_aliases_both_sites_have_both_topics_at_once() -> None:
     """Each under its own name at its owner, and under one that says where it is from elsewhere."""
     masters = Masters(A, B, admission=replace(ANYBODY, aliases=True))

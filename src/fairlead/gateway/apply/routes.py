@@ -1,7 +1,7 @@
 """HTTP of the destination's gateway for links: contact, and the one-time grant of a copy.
 
     POST /gateway/link        LinkRequest → LinkAnswer       may this source send, and where does the replica stand?
-    POST /gateway/pulse       {} → ServerStart               has this server been started again?
+    POST /gateway/pulse       {} → ServerStart               was this server started again, or a conflict ended?
     POST /gateway/copy        LinkRequest → LinkAnswer       use up the permission of a copy, then as above
     POST /gateway/copy/end    LinkRequest → {}               the copy has ended
     POST /gateway/side/end    SideCopyEnd → {}               the side copy of a link has ended
@@ -46,9 +46,10 @@ async def link(request: Request) -> Response:
 
 @router.post("/gateway/pulse", include_in_schema=False)
 async def pulse(request: Request) -> Response:
-    """Which start of this server it is; a source that hears of another asks again where its links stand."""
+    """Which start of this server it is, and how much was resolved since; a source that hears of something else asks
+    again where its links stand."""
     cluster: Cluster = request.app.state.cluster
-    return Response(to_json(ServerStart(cluster.meta.epoch.id)), media_type=JSON)
+    return Response(to_json(ServerStart(*cluster.start)), media_type=JSON)
 
 
 @router.post("/gateway/copy", include_in_schema=False)

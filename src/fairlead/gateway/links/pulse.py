@@ -1,8 +1,9 @@
-"""Notices that a destination was started again, also an idle one: it may have been restored from a copy.
+"""Notices that a destination was started again, also an idle one: it may have been restored from a copy. And that what
+was set aside there is to be brought, since somebody or another link has ended a conflict.
 
-In: the start that each destination names, asked for every few seconds. Out: links that ask again where they stand
-(`contacts.py`). One timer serves all links, and one short call goes to each cluster however many links lead there. A
-destination that does not answer is left alone: whoever has something to send finds out.
+In: the start that each destination names, asked for every few seconds, and how much was resolved since. Out: links that
+ask again where they stand (`contacts.py`). One timer serves all links, and one short call goes to each cluster however
+many links lead there. A destination that does not answer is left alone: whoever has something to send finds out.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from fairlead.gateway.links.running.running_link import RunningLink, urls_of
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.links.running.timing import Timing
 from fairlead.model.errors import FairleadError
+from fairlead.wire.neighbours import ServerStart
 
-Urls = tuple[str, ...]
+Urls = tuple[str, ...] | None
+"""None: of this very cluster."""
 
 
 class Pulse:
@@ -28,7 +31,7 @@ class Pulse:
         self._links = links
         self._gateways = gateways
         self._timing = timing
-        self._starts: dict[Urls, bytes] = {}
+        self._starts: dict[Urls, ServerStart] = {}
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -50,9 +53,8 @@ class Pulse:
         """Ask every destination with a link that has nothing to ask for itself."""
         found: dict[Urls, list[RunningLink]] = {}
         for link in self._links:
-            # A link within this cluster leads to the process that asks.
-            if link.record.replica_path.cluster != self._cluster.name:
-                found.setdefault(urls_of(self._cluster, link.record), []).append(link)
+            is_here = link.record.replica_path.cluster == self._cluster.name
+            found.setdefault(None if is_here else urls_of(self._cluster, link.record), []).append(link)
         self._starts = {urls: start for urls, start in self._starts.items() if urls in found}
         waiting = [urls for urls, links in found.items() if any(link.state is State.READY for link in links)]
         await asyncio.gather(*(self._ask(urls, found[urls]) for urls in waiting))
@@ -60,7 +62,7 @@ class Pulse:
     async def _ask(self, urls: Urls, links: list[RunningLink]) -> None:
         try:
             async with asyncio.timeout(self._timing.pulse_s):
-                start = await self._gateways.start_of(urls)
+                start = ServerStart(*self._cluster.start) if urls is None else await self._gateways.start_of(urls)
         except (FairleadError, TimeoutError):
             return
         if self._starts.get(urls) != start:

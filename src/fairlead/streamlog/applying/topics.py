@@ -39,7 +39,15 @@ from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.payloads import TopicDeletedPayload, TopicPayload
 from fairlead.streamlog.requests.cuts import undelete
-from fairlead.streamlog.requests.topics import bury, may_hide_an_owner, put_topic, release_waiting, renames_of
+from fairlead.streamlog.requests.topics import (
+    bury,
+    may_hide_an_owner,
+    put_topic,
+    release_waiting,
+    renames_of,
+    resolve_others,
+    waits,
+)
 from fairlead.streamlog.rows import Row
 from fairlead.streamlog.state.effects import payload_of, topic_of
 from fairlead.streamlog.values import DELETED_HERE, NAME_HELD, NO_NAME_HERE, RowKey, Topic, is_kafka
@@ -197,7 +205,7 @@ class TopicRows:
         or it came by another link. What was dropped meanwhile is to be brought."""
         for partition in range(topic.partitions):
             note = self._notes.of(topic.incarnation, partition)
-            if note is not None and note.create is not None and note.behind.reason != DELETED_HERE:
+            if note is not None and waits(note):
                 end = self._draft.state.partition(topic.number, partition).end
                 self._notes.note_missing(payload, partition, end)
 
@@ -209,6 +217,7 @@ class TopicRows:
             bury(self._draft, holder, self._draft.stream_id, None, yielded=True)
         topic = topic_of(self._draft.state.next_number(payload.name), payload)
         put_topic(self._draft, topic, self._origin(row), self._frame.source, row.commit)
+        resolve_others(self._draft, topic, self._frame.link)
         self._bring(payload, dict.fromkeys(refused, 0))
         if renames_of(payload):
             self._bring_what_was_left_out(topic)

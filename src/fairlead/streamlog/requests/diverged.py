@@ -27,7 +27,7 @@ from fairlead.streamlog.ownership.histories import joined_since
 from fairlead.streamlog.payloads import BEGINS_HERE, History, StartPayload
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.slices import read_kept
-from fairlead.streamlog.requests.topics import put_topic
+from fairlead.streamlog.requests.topics import put_topic, resolve_others
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import Cut, PartitionKey, PartitionState, Topic
@@ -216,6 +216,7 @@ def _made(draft: Draft, made: Topic, row: Row) -> Topic:
         raise AlreadyExists(f"topic {made.name} exists")
     topic = made._replace(number=draft.state.next_number(made.name))
     put_topic(draft, topic, made.owner, row.via, row.via_commit)
+    resolve_others(draft, topic)
     return topic
 
 

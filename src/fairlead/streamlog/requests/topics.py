@@ -14,7 +14,7 @@ from fairlead.streamlog.rows import NO_COMMIT, Kind
 from fairlead.streamlog.state.effects import Note, NoteKey, payload_of, payload_of_note, topic_of
 from fairlead.streamlog.values import DELETED_HERE, HARMED, Topic
 from fairlead.streamlog.writing.draft import Draft
-from fairlead.streamlog.writing.news import OwnerChanged
+from fairlead.streamlog.writing.news import OwnerChanged, Resolved
 
 RENAMES: Final = "renames"
 """Field of the TOPIC row of a topic that its owners gave another name: how often. Few topics have it, so it is kept
@@ -130,7 +130,7 @@ def waiting_for(draft: Draft, name: str) -> list[tuple[NoteKey, Note]]:
     return [
         (key, note)
         for key, note in draft.state.every_note().items()
-        if note.create and note.create.name == name and note.behind.reason != DELETED_HERE
+        if note.create and note.create.name == name and waits(note)
     ]
 
 
@@ -217,11 +217,31 @@ def _make_waiting(draft: Draft, name: str, waiting: list[tuple[NoteKey, Note]]) 
         topic = topic_of(draft.state.next_number(name), create)._replace(name=name)
         # Nobody knows any more who brought the row; it is not ours, so that `-forward own` does not send it on.
         put_topic(draft, topic, create.owner, None if create.owner == draft.stream_id else create.owner)
-    for (of_link, of_incarnation, partition), note in waiting:
-        if of_incarnation == incarnation:
-            again = BehindPayload(of_link, name, incarnation, partition, 0, "gap", note.behind.noted_at)
-            draft.add_control(Kind.BEHIND, again)
+    for key, note in waiting:
+        if key[1] == incarnation:
+            _resolve(draft, topic, key, note)
+    resolve_others(draft, topic)
     return topic
+
+
+def resolve_others(draft: Draft, topic: Topic, brings: bytes | None = None) -> None:
+    """The topic has just been made: what links have dropped while it waited for a name, each for its own, is to be
+    brought. The link that `brings` it does so without that."""
+    for key, note in draft.state.notes_of(topic.incarnation).items():
+        if key[0] != brings and waits(note):
+            _resolve(draft, topic, key, note)
+
+
+def waits(note: Note) -> bool:
+    """Whether the topic waits on that link for a name."""
+    return note.create is not None and note.behind.reason != DELETED_HERE
+
+
+def _resolve(draft: Draft, topic: Topic, key: NoteKey, note: Note) -> None:
+    link, incarnation, partition = key
+    again = BehindPayload(link, topic.name, incarnation, partition, 0, "gap", note.behind.noted_at)
+    draft.add_control(Kind.BEHIND, again)
+    draft.news.append(Resolved(topic.name, link))
 
 
 def set_partitions(

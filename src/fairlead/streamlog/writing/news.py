@@ -27,4 +27,12 @@ class LogCut(NamedTuple):
     reason: str
 
 
-News = OwnerChanged | LogCut
+class Resolved(NamedTuple):
+    """A partition of a topic that waited for its name, or for a person, is to be brought by the link that had set it
+    aside."""
+
+    topic: str
+    link: bytes
+
+
+News = OwnerChanged | LogCut | Resolved

@@ -49,9 +49,9 @@ class Gateways:
         """
         return await self.ask_about(urls, route, request, LinkAnswer)
 
-    async def start_of(self, urls: Sequence[str]) -> bytes:
-        """The id of the destination's present start. Raises as `ask`."""
-        return body_from_json((await self._post(urls, "/gateway/pulse", "{}")).text, ServerStart).start
+    async def start_of(self, urls: Sequence[str]) -> ServerStart:
+        """The destination's present start. Raises as `ask`."""
+        return body_from_json((await self._post(urls, "/gateway/pulse", "{}")).text, ServerStart)
 
     async def pull(self, urls: Sequence[str], request: PullRequest, bytes_max: int) -> bytes:
         """The rest of some partitions; an answer of more bytes is none. Raises as `ask`."""
