@@ -161,10 +161,19 @@ OF_NAMES = [
     Mutation(
         "named-late",
         "a topic that gets its name late is brought from its start",
-        _REQUESTS + "_make_waiting",
+        _REQUESTS + "_resolve",
         "draft.add_control(Kind.BEHIND, again)",
         "pass",
         5,
+        NAMES,
+    ),
+    Mutation(
+        "named-by-another-link",
+        "a topic that gets a name by one link waits on no other",
+        _TOPICS + "_create",
+        "resolve_others(self._draft, topic, self._frame.link)",
+        "pass",
+        1,
         NAMES,
     ),
     Mutation(

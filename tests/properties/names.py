@@ -119,6 +119,8 @@ class Names:
         """People end all conflicts, each site's by itself, or by another name from the owner; whether there was any."""
         choose, found = self._world.random, False
         for site in self._world.sites.values():
+            nobody_waits_who_has_a_name(site, site.log.announced.state)
+        for site in self._world.sites.values():
             for create in self._waiting(site):
                 found = True
                 owner = self._owner_of(create)
@@ -134,8 +136,6 @@ class Names:
                     self._take(site, create.name, self._new_name())
         if not found:
             self._world.model.decided = True
-            for site in self._world.sites.values():
-                nobody_waits_who_has_a_name(site, site.log.announced.state)
         return found
 
     def _take(self, site: Site, name: str, to: str) -> None:
