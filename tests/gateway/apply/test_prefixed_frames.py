@@ -19,7 +19,7 @@ from fairlead.gateway.apply.session import ApplyCounts, ApplySession
 from fairlead.model.names import shard_of
 from fairlead.streamlog.applying.admission import ANYBODY
 from fairlead.streamlog.frames.codec import encode_frame
-from fairlead.streamlog.frames.frame import Frame
+from fairlead.streamlog.frames.frame import Frame, Repair
 from fairlead.wire.apply import ApplyHello
 from fairlead.wire.link_protocol import PROTOCOL
 
@@ -97,6 +97,28 @@ async def test_a_topic_that_waits_for_its_name_is_made_in_no_other_shard(tmp_pat
         for link in (first, second):
             notes = [note for shard in stream.shards for note in shard.state.behind(link.id)]
             assert [note.conflict for note in notes] == [False]
+
+
+async def test_what_was_noted_before_another_link_made_the_topic_elsewhere_ends_by_a_repair(
+    tmp_path: Path,
+) -> None:
+    """By the second link a record comes before the topic is known, so that it is noted in the shard of the name that
+    the topic has there; the first link makes it in another one. The repair brings it there, and nothing is noted any
+    more, or it would be repaired for ever."""
+    async with Site("ny", tmp_path) as ny:
+        stream = await ny.stream("/ships", SHARDS)
+        first, second = (Link(stream, id * 16, prefix_in(shard)) for id, shard in ((b"1", 3), (b"2", 7)))
+        made, *_ = frames(1)
+        await _bring(second, [replace(made, rows=made.rows[1:])])
+        assert [bool(shard.state.behind(second.id)) for shard in stream.shards].index(True) == 7
+        await _bring(first, [made])
+        repair = Repair(made.rows[0].topic, 0, read_to=0, last=True, end=1)
+        await _bring(second, [replace(made, to_commit=0, rows=[], repair=repair)])
+        assert stream.shards[7].state.behind(second.id), "something of the partition may have come after that"
+        await _bring(second, [replace(made, repair=replace(repair, read_to=1))])
+        assert not any(shard.state.behind(second.id) for shard in stream.shards)
+        (topic,) = stream.topics()
+        assert values_at(stream.topic(topic.name)[0], topic.number) == {0: b"x"}
 
 
 def names_of(shard: int) -> Iterator[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 
@@ -19,7 +20,7 @@ from fairlead.gateway.apply.room import ApplyRoom
 from fairlead.model.errors import Busy, FairleadError, InvalidValue, another
 from fairlead.model.names import prefixed
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
-from fairlead.streamlog.applying.frame import FrameOutcome
+from fairlead.streamlog.applying.frame import FrameOutcome, end_note, has_note
 from fairlead.streamlog.frames.codec import decode_frame
 from fairlead.streamlog.frames.frame import Frame
 from fairlead.streamlog.numbers import masks_alike, slices_of_mask
@@ -201,11 +202,20 @@ class ApplySession:
             superseded=sum(outcome.superseded for outcome in outcomes),
             cursors=sum(outcome.cursors for outcome in outcomes),
         )
+        if frame.repair is not None and frame.repair.last:
+            await self._clear_elsewhere(frame, parts[0][0])
         for outcome in outcomes:
             if outcome.superseded:
                 self.stream.note_superseded(self.hello.link, outcome.superseded)
             # The source asks where the replica stands when something is behind, and is told of these topics then.
             self.counts.behind += len(outcome.outdated)
+
+    async def _clear_elsewhere(self, frame: Frame, home: int) -> None:
+        """A repair has brought a partition to the shard where its topic is. What the link had noted before that was
+        known, by the name that the topic has there, may stand in another one."""
+        for number, shard in enumerate(self.stream.shards):
+            if number != home and has_note(shard.state, frame):
+                await shard.submit(partial(end_note, frame=frame))
 
     async def _outcomes(self, parts: list[tuple[int, ApplyRequest]], size: int) -> list[FrameOutcome]:
         """What became of each part. Also where one fails, the others are waited for: they may make topics yet, which

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
+from fairlead.streamlog.applying.notes import LinkNotes
 from fairlead.streamlog.applying.outdated import note_outdated
 from fairlead.streamlog.applying.rows import FrameRows
 from fairlead.streamlog.frames.frame import Frame
@@ -21,6 +22,7 @@ from fairlead.streamlog.numbers import mask_of, slice_of_number, slices_of_mask
 from fairlead.streamlog.objects.columns import RowsOf
 from fairlead.streamlog.payloads import BehindPayload, PositionPayload
 from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.state.effects import Note, NoteKey
 from fairlead.streamlog.values import LinkPosition
 from fairlead.streamlog.writing.draft import Draft
 
@@ -123,6 +125,34 @@ def _record(draft: Draft, frame: Frame, positions: dict[int, int]) -> None:
             frame.link, frame.shard, mask_of(further), frame.to_commit, frame.epoch_id, run.epoch, run.counter
         )
         draft.add_control(Kind.POSITION, payload)
+
+
+def has_note(state: Notes, frame: Frame) -> bool:
+    """Whether there is a note on the partition that a frame repairs."""
+    return _note(state, frame) is not None
+
+
+def end_note(draft: Draft, frame: Frame) -> None:
+    """End the note on a partition, by the last frame of a repair that has gone to another shard, since the topic is
+    there: what is lacking still is noted there. What this shard has passed since may not have been read."""
+    repair, note = frame.repair, _note(draft.state, frame)
+    if repair is None or note is None or note.behind.conflict:
+        return
+    recorded = draft.state.position((frame.link, frame.shard, slice_of_number(repair.number)))
+    if recorded is None or repair.read_to >= recorded.commit:
+        LinkNotes(draft, frame, ANYBODY).clear(note.behind)
+
+
+class Notes(Protocol):
+    """What keeps them."""
+
+    def note(self, key: NoteKey) -> Note | None: ...
+
+
+def _note(state: Notes, frame: Frame) -> Note | None:
+    repair = frame.repair
+    named = None if repair is None else frame.topics.get(repair.number)
+    return None if repair is None or named is None else state.note((frame.link, named.incarnation, repair.partition))
 
 
 def forget_link(draft: Draft, link: bytes) -> bool:
