@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import count
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from confluent_kafka import Consumer, Producer
 from kio.schema.errors import ErrorCode
 
 from fairlead.kafka import EARLIEST, LATEST, Fetched, Fetcher, OffsetAndEpoch, TopicPartition
+from fairlead.kafka.configuration.clients import Read, consumer_settings, producer_settings
 from fairlead.model.errors import AlreadyExists, BatchTooLarge, InvalidValue, NotAllowed
+from tests.interop.clients.java_vm import JavaVM
 from tests.interop.kafka_pair import KafkaPair
 from tests.kafka.client import batch, fetching, opened, producing, values_of
 from tests.support.waiting import in_time
@@ -30,6 +32,20 @@ def bootstrap(pair: KafkaPair) -> str:
 @pytest.fixture
 def name() -> str:
     return f"client-{next(_names)}"
+
+
+@pytest.mark.parametrize(
+    ("name", "read"), [("consumer.ConsumerConfig", consumer_settings), ("producer.ProducerConfig", producer_settings)]
+)
+def test_no_key_of_java_s_clients_is_taken_for_a_misspelt_one(
+    java: JavaVM, name: str, read: Callable[[dict[str, str], str], Read[Any]]
+) -> None:
+    """But for those that are no user's."""
+    keys = {str(key) for key in java.of(f"org.apache.kafka.clients.{name}").configNames()}
+    given = {key: "" for key in keys if not key.startswith("internal.")}
+    _, warnings = read(given | {"bootstrap.servers": "127.0.0.1:9092"}, "file")
+    assert [warning for warning in warnings if "misspelt" in warning] == []
+    assert len(warnings) > 20
 
 
 async def next_trouble(fetcher: Fetcher) -> Fetched:

@@ -74,6 +74,7 @@ def test_an_unknown_key_is_a_warning_that_names_it() -> None:
         ("bootstrap.servers", "here", "bootstrap.servers 'here': write HOST:PORT"),
         ("bootstrap.servers", ",", "bootstrap.servers names no broker"),
         ("security.protocol", "TLS", "security.protocol is 'TLS'; it may be PLAINTEXT, SSL"),
+        ("config.providers", "file", "config.providers is not done here: write the values themselves into the file"),
     ],
 )
 def test_a_wrong_value_is_an_error_that_names_file_and_key(key: str, value: str, message: str) -> None:
@@ -229,6 +230,8 @@ def test_what_a_mechanism_lacks_is_an_error_that_names_it(given: dict[str, str],
 
 def test_host_names_are_checked_unless_it_is_said_that_they_are_not() -> None:
     given = BROKER | {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": ""}
-    tls = consumer_settings(given, "c").settings.client.security.tls
+    settings, warnings = consumer_settings(given, "c")
+    tls = settings.client.security.tls
     assert tls is not None
     assert not tls.check_name
+    assert warnings == []

@@ -31,6 +31,9 @@ _CLIENT: Final = ClientSettings(())
 _FETCH: Final = FetchSettings()
 _PRODUCE: Final = ProduceSettings()
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+PROVIDERS: Final = "config.providers"
+NO_PROVIDERS: Final = "is not done here: write the values themselves into the file"
+"""Without that `${…}` would be taken for the value."""
 _RESETS: Final = {"smallest": "earliest", "largest": "latest"}
 """As consumers before 0.9 wrote them."""
 
@@ -44,7 +47,8 @@ _OF_CLIENTS: Final = _keys(
     auto.include.jmx.reporter client.dns.lookup connections.max.idle.ms default.api.timeout.ms enable.metrics.push
     interceptor.classes metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy metric.reporters
     metrics.num.samples metrics.recording.level metrics.sample.window.ms receive.buffer.bytes
-    reconnect.backoff.max.ms reconnect.backoff.ms security.providers send.buffer.bytes
+    reconnect.backoff.max.ms reconnect.backoff.ms sasl.client.callback.handler.class security.providers
+    send.buffer.bytes
     socket.connection.setup.timeout.max.ms ssl.cipher.suites ssl.enabled.protocols ssl.engine.factory.class
     ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
     """
@@ -54,7 +58,7 @@ _OF_CONSUMERS: Final = _OF_CLIENTS | _keys(
     allow.auto.create.topics auto.commit.interval.ms check.crcs client.rack enable.auto.commit
     exclude.internal.topics group.instance.id group.protocol group.remote.assignor heartbeat.interval.ms
     key.deserializer max.poll.interval.ms max.poll.records partition.assignment.strategy session.timeout.ms
-    value.deserializer
+    share.acknowledgement.mode value.deserializer
 
     auto.commit.enable consumer.id consumer.timeout.ms dual.commit.enabled fetch.message.max.bytes fetch.wait.max.ms
     num.consumer.fetchers offsets.storage queued.max.message.chunks rebalance.backoff.ms rebalance.max.retries
@@ -135,6 +139,8 @@ def producer_settings(given: Mapping[str, str], where: str, file: Path | None = 
 
 
 def _client(entries: Entries, file: Path | None) -> ClientSettings:
+    if entries.text(PROVIDERS) is not None:
+        raise entries.wrong(PROVIDERS, NO_PROVIDERS)
     return ClientSettings(
         bootstrap=_bootstrap(entries),
         client_id=entries.text("client.id", _CLIENT.client_id) or _CLIENT.client_id,

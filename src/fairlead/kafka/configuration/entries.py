@@ -26,6 +26,7 @@ class Entries:
 
     def is_empty(self, key: str) -> bool:
         """Whether it is there, with nothing in it."""
+        self._asked.add(key)
         return key in self.given and not self.given[key].strip()
 
     def number(self, key: str, default: int, lowest: int = 0, highest: int = INT_MAX) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from fairlead.kafka.configuration.clients import NO_PROVIDERS, PROVIDERS
+
 _PACKAGE: Final = "org.apache.kafka.connect.mirror."
 DEFAULT_POLICY: Final = _PACKAGE + "DefaultReplicationPolicy"
 IDENTITY_POLICY: Final = _PACKAGE + "IdentityReplicationPolicy"
@@ -106,7 +108,7 @@ EXACTLY_ONCE: Final = "exactly.once.source.support"
 REFUSED: Final[Mapping[str, str]] = {
     "transforms": "is not done here: write --message.handler module:function, a Python function of record batches",
     "predicates": "is not done here: write --message.handler module:function, a Python function of record batches",
-    "config.providers": "is not done here: write the values themselves into the file",
+    PROVIDERS: NO_PROVIDERS,
 }
 """Keys that may be there only without a value, and what to use instead."""
 
