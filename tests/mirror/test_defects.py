@@ -8,6 +8,7 @@ What the bytes of batches are about is tested further in `tests/mirror/bytes`, w
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from contextlib import closing
 from functools import partial
 
@@ -246,6 +247,22 @@ async def test_defect_14_what_is_under_way_is_bounded(world: World) -> None:
         await a_quiet_while()
         assert mirror.bytes_under_way < BYTES_UNDER_WAY_MAX + 40 * 4 * 800_000
         world.b.come_back()
+
+
+async def test_defect_14_a_topic_at_rest_costs_little(world: World) -> None:
+    """The original had buffers of 384 KB for each; here they are where something is under way."""
+    count = 1_000
+    for number in range(count):
+        for cluster in (world.a, world.b):
+            cluster.make(f"rests{number}")
+    tracemalloc.start()
+    try:
+        async with world.running() as mirror:
+            await until(lambda: sum(len(source.copies) for source in mirror.sources) > count)
+            await a_quiet_while()
+            assert tracemalloc.get_traced_memory()[1] < 20_000 * count
+    finally:
+        tracemalloc.stop()
 
 
 def test_defect_15_a_lone_record_does_not_wait_for_others(world: World) -> None:
