@@ -757,6 +757,21 @@ async def test_streams_without_partitions_are_said(world: World) -> None:
     assert any("1 of 5 streams" in line for line in world.said)
 
 
+async def test_streams_without_partitions_carry_what_appears_later() -> None:
+    """As in the original, where they idled. Of the mirror itself, whose streams fetch each on its own."""
+    world = World()
+    world.a.make("t")
+    world.a.put("t", 0, [b"1"])
+    async with world.running(streams=4):
+        await until(lambda: world.b.values("t") == [b"1"])
+        world.a.answers_max = 1  # who has fetched that fetches no more
+        world.a.make("new", 16)
+        for partition in range(16):
+            world.a.put("new", partition, [b"2"])
+        await until(lambda: any(world.b.values("new", partition) for partition in range(16)))
+    world.check_closed()
+
+
 async def test_positions_that_an_end_cuts_off_are_written_at_the_end(world: World) -> None:
     """However the end meets the second's writing: a run after it mirrors nothing again."""
     world.a.make("t")

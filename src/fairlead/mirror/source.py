@@ -136,7 +136,7 @@ class Source:
             # Before all else: a group with members is somebody else's, maybe a MirrorMaker that still runs.
             await self._commit({each.part: each.begin for each in planned if each.stop is None and each.route})
             ready = await self._topics.ready(topics.topics)
-            await self._carrier.open(len(planned))
+            await self._carrier.open()
             names = {topic.source.name for topic in ready}
             self._late = {topic.source.name: set() for topic in topics.topics if topic.source.name not in names}
             await self._begin(ready, [each for each in planned if each.part.topic in names])
@@ -355,11 +355,6 @@ class Source:
             await self.cluster.commit(self.group, offsets)
 
     # ------------------------------------------------------------ running
-
-    @property
-    def workers(self) -> int:
-        """How many of the streams that were asked for have something to do."""
-        return self._carrier.workers
 
     def work(self) -> Iterable[Coroutine[Any, Any, None]]:
         """What runs for as long as it is mirrored from."""

@@ -56,8 +56,8 @@ def test_a_partition_has_one_lane_for_ever() -> None:
     assert {lane_of(PART._replace(partition=number)) for number in range(1_000)} == set(range(LANES))
 
 
-def test_more_streams_than_partitions_are_capped() -> None:
-    """In the original the rest idled."""
+def test_of_more_streams_than_partitions_some_have_nothing_to_do() -> None:
+    """And no more than there are lanes have."""
     assert streams_used(8, 3) == 3
     assert streams_used(100, 1_000) == LANES
     assert streams_used(2, 0) == 1

@@ -86,13 +86,8 @@ class Carrier(Protocol):
         """What it waits for, if anything of the source is away."""
         ...
 
-    @property
-    def workers(self) -> int:
-        """How many streams have something to do."""
-        ...
-
-    async def open(self, partitions: int) -> None:
-        """Begin, with about so many partitions. Raises: BadRequest, TryAgain."""
+    async def open(self) -> None:
+        """Begin. Raises: BadRequest, TryAgain."""
         ...
 
     def take(self, load: Load) -> Standing:

@@ -15,7 +15,7 @@ from fairlead.mirror.carrying.line import Line
 from fairlead.mirror.carrying.making import Maker
 from fairlead.mirror.carrying.standing import Standing
 from fairlead.mirror.carrying.stream import Carried, Stream
-from fairlead.mirror.lanes import Part, stream_of, streams_used
+from fairlead.mirror.lanes import LANES, Part, stream_of
 from fairlead.mirror.ports import Answer
 
 
@@ -48,16 +48,12 @@ class LocalCarrier:
     def down(self) -> str | None:
         return next((stream.down for stream in self._streams if stream.down is not None), None)
 
-    @property
-    def workers(self) -> int:
-        return len(self._streams)
-
-    async def open(self, partitions: int) -> None:
+    async def open(self) -> None:
         way = self._way
         await way.destination.open_sender(way.source.id)
         await self.close()  # a start before this one came no further
         self._streams.clear()
-        for _ in range(streams_used(self._wanted, partitions)):
+        for _ in range(min(self._wanted, LANES)):  # those without a partition get what appears later
             feed = way.source.feed()
             self._streams.append(
                 Stream(feed, way.origins, way.destination, way.tally, self._queue_records, self._worry)

@@ -18,7 +18,7 @@ from fairlead.mirror.aliases import Aliases
 from fairlead.mirror.carrying.engine import Engine, Run
 from fairlead.mirror.carrying.local import LocalEngine
 from fairlead.mirror.destination import Destination
-from fairlead.mirror.lanes import Part
+from fairlead.mirror.lanes import Part, streams_used
 from fairlead.mirror.options import MirrorOptions
 from fairlead.mirror.patience import insisting
 from fairlead.mirror.ports import Cluster
@@ -242,8 +242,8 @@ class Mirror:
         await source.start(topics, planned)
         self._begun.append(source)
         source.pause(self.paused)
-        if source.workers < self._options.streams:
-            self._say(f"{source.label}: {source.workers} of {self._options.streams} streams have something to do")
+        if (used := streams_used(self._options.streams, len(planned))) < self._options.streams:
+            self._say(f"{source.label}: {used} of {self._options.streams} streams have something to do")
         for work in source.work():
             self._work.spawn(work)
         self._work.spawn(self._keep_fresh(source))

@@ -108,7 +108,7 @@ class Coordinator:
         """Of a source of the set-up."""
         sources = self._setup.result().sources
         (source,) = (number for number, opening in enumerate(sources) if opening.label == way.label)
-        carrier = self._carriers[source] = RemoteCarrier(source, way, self.workers, self)
+        carrier = self._carriers[source] = RemoteCarrier(source, way, self)
         return carrier
 
     # ------------------------------------------------------------ from carriers

@@ -84,7 +84,7 @@ class Delivery:
         fed = _Fed(cluster.id, self._feed)
         way = Way(self._label, fed, origins, given.destination, given.tally, self._heard, self._worry)
         carrier = LocalCarrier(way, 1, given.queue_records, given.handler, self._go_back)
-        await carrier.open(1)
+        await carrier.open()
         carrier.pause(self._paused)
         self._carrier = carrier
         early, self._early = self._early, []

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 from fairlead.mirror.books.points import Segment
 from fairlead.mirror.carrying.engine import Load, Way
 from fairlead.mirror.carrying.standing import Standing
-from fairlead.mirror.lanes import streams_used
 from fairlead.mirror.ports import Answer, Place, Trouble
 from fairlead.mirror.workers.messages import PartProgress, Progress, Worry
 
@@ -118,19 +117,17 @@ class RemoteStanding(Standing):
 class RemoteCarrier:
     """Of one source."""
 
-    def __init__(self, source: int, way: Way, workers: int, gives: Gives) -> None:
+    def __init__(self, source: int, way: Way, gives: Gives) -> None:
         self.source = source
         self.way = way
-        self.workers = 0
-        self._all_workers = workers
         self._gives = gives
 
     @property
     def down(self) -> str | None:
         return self._gives.waits(self.source)
 
-    async def open(self, partitions: int) -> None:
-        self.workers = streams_used(self._all_workers, partitions)
+    async def open(self) -> None:
+        """Workers are there all the time."""
 
     def take(self, load: Load) -> RemoteStanding:
         standing = RemoteStanding(self, load, self.way)
