@@ -23,7 +23,7 @@ from fairlead.model.errors import NotAllowed, TryAgain
 from tests.mirror.fake import FakeCluster
 from tests.mirror.test_mirror import numbers
 from tests.mirror.world import QUICK, World
-from tests.support.waiting import in_time, until
+from tests.support.waiting import QUIET_SECONDS, a_quiet_while, in_time, until
 
 
 def lines(mirror: Mirror) -> list[str]:
@@ -246,3 +246,22 @@ async def test_a_signal_that_ends_once_before_its_end_is_no_success(
         await until(lambda: "t" in world.b.made)
         os.kill(os.getpid(), number)
     assert await ended == code
+
+
+async def test_a_second_signal_ends_at_once(world: World) -> None:
+    """Though what is under way has no answer; nothing is waited for."""
+    world.a.make("t")
+    mirror = world.mirror()
+    if world.engine is not None:
+        world.engine.grace_seconds = 3 * QUIET_SECONDS  # nobody kills these workers
+    ended = asyncio.create_task(_until_ended([Flow(world, mirror, once=False)]))  # type: ignore[list-item]
+    await until(lambda: "t" in world.b.made)
+    world.b.held = {"t"}
+    world.a.put("t", 0, numbers(0, 3))
+    await until(lambda: mirror.bytes_under_way > 0)
+    os.kill(os.getpid(), signal.SIGINT)
+    await a_quiet_while()
+    assert not ended.done()
+    os.kill(os.getpid(), signal.SIGINT)
+    assert await ended == 130
+    world.b.held.clear()
