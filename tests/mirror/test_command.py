@@ -161,6 +161,23 @@ def test_what_is_written_while_it_runs_comes_too_and_sigterm_ends_it(
     assert read_all(target.bootstrap, ["live"], prefix="") == read_all(source.bootstrap, ["live"], prefix="")
 
 
+def test_producers_are_connections_to_each_broker(brokers: list[RunningBroker], tmp_path: Path) -> None:
+    """Each has a share of the partitions."""
+    source, _, target = brokers
+    topic = make_topic(source.bootstrap, "producers", 16)
+    given = options(tmp_path, source, target, topic)
+    open_then = []
+    for producers in (1, 4):
+        for partition in range(16):
+            produce(source.bootstrap, topic, numbers(5), partition=partition)
+        wait_until(lambda: not target.server.connections, "nobody else is connected")
+        with mirroring(tmp_path, *given, "--num.producers", str(producers)) as mirror:
+            wait_until(lambda mirror=mirror: "nothing behind" in mirror.said(), "all is mirrored")  # type: ignore[misc]
+            open_then.append(len(target.server.connections))
+            assert mirror.stop() == 0, mirror.said()
+    assert open_then[1] - open_then[0] == 3
+
+
 def test_a_dry_run_says_what_it_would_do(brokers: list[RunningBroker], tmp_path: Path) -> None:
     """And makes nothing."""
     source, _, target = brokers
@@ -304,6 +321,24 @@ def test_a_missing_file_is_one_line_and_exit_code_1(tmp_path: Path, capsys: pyte
     files = ["--consumer.config", str(tmp_path / "no-such-file"), "--producer.config", str(tmp_path / "p")]
     assert run(["mirror", *files, "--whitelist", "a", "--name", "m"]) == 1
     assert "/p: " in capsys.readouterr().err
+
+
+def test_a_wrong_value_in_a_file_is_one_line_and_exit_code_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of either kind of file, with its name and the key's."""
+    for consumer, producer, said in (
+        ({"fetch_max_bytes": "many"}, {}, "consumer.config: fetch.max.bytes is 'many'"),
+        ({}, {"acks": "2"}, "producer.config: acks is '2'"),
+    ):
+        files = [
+            *("--consumer.config", str(properties(tmp_path / "consumer.config", "a:1", group_id="g", **consumer))),
+            *("--producer.config", str(properties(tmp_path / "producer.config", "a:1", **producer))),
+        ]
+        assert run(["mirror", *files, "--whitelist", "a"]) == 1
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1
 
 
 def test_without_a_group_a_mirror_needs_a_name(

@@ -83,6 +83,21 @@ def test_a_wrong_value_is_an_error_that_names_file_and_key(key: str, value: str,
     assert str(raised.value).startswith(f"c.config: {message}")
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("acks", "2", "acks is '2'; it may be all, -1, 1, 0"),
+        ("compression.type", "brotli", "compression.type is 'brotli'; it may be none, gzip"),
+        ("max.request.size", "1 MB", "max.request.size is '1 MB'; write a whole number"),
+        ("transaction.timeout.ms", "0", "transaction.timeout.ms is 0; it may be from 1 to"),
+    ],
+)
+def test_so_is_one_of_a_producer(key: str, value: str, message: str) -> None:
+    with pytest.raises(InvalidValue) as raised:
+        producer_settings(BROKER | {key: value}, "p.config")
+    assert str(raised.value).startswith(f"p.config: {message}")
+
+
 def test_more_than_five_in_flight_are_refused() -> None:
     """As Kafka's idempotent producer does: more could not be told apart by a broker."""
     with pytest.raises(InvalidValue, match="from 1 to 5"):
