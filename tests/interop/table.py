@@ -39,6 +39,8 @@ ROWS = {
     "test_an_answer_later_than_the_client_waits_doubles_nothing": "timeouts of producers",
     "test_a_record_fails_in_time_while_no_server_is_there": "timeouts of producers",
     "test_a_server_that_is_started_again_under_way_gets_everything_once": "produce over a restart",
+    "test_a_producer_is_told_that_a_record_without_key_is_not_taken": "what topics demand of records",
+    "test_java_shows_why_a_record_is_not_taken": "what topics demand of records",
     "test_a_subscription_from_before_the_topic_existed_is_served": "subscribed before the topic exists",
     "test_a_gap_is_passed": "gaps, also at the end",
     "test_a_gap_at_the_end_is_passed": "gaps, also at the end",

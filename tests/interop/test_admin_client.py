@@ -77,6 +77,14 @@ class Walk:
         self.done(self.admin.alterConsumerGroupOffsets(name, self.offsets()).all())
         return name
 
+    def listed_groups(self) -> set[str]:
+        return {found.groupId() for found in self.done(self.admin.listGroups().all())}
+
+    def committed(self, group: str) -> int | None:
+        """What the group has committed for the first partition."""
+        found = self.done(self.admin.listConsumerGroupOffsets(group).all()).get(group).get(self.partition())
+        return None if found is None else int(found.offset())
+
 
 @pytest.fixture(scope="module")
 def walk(java: JavaVM, site: Site) -> Iterator[Walk]:
@@ -93,11 +101,17 @@ def _new_topic(w: Walk, name: str) -> Any:
 
 def _create_topics(w: Walk) -> None:
     w.done(w.admin.createTopics(w.java.list(_new_topic(w, "made"))).all())
+    assert w.site.stream.find_topic("made") is not None
+
+
+def _list_topics(w: Walk) -> None:
+    assert w.topic in set(w.done(w.admin.listTopics().names()))
 
 
 def _delete_topics(w: Walk) -> None:
     w.done(w.admin.createTopics(w.java.list(_new_topic(w, "goes"))).all())
     w.done(w.admin.deleteTopics(w.java.list("goes")).all())
+    assert w.site.stream.find_topic("goes") is None
 
 
 def _describe_topics(w: Walk) -> None:
@@ -121,9 +135,28 @@ def _any_acl(w: Walk) -> Any:
     return w.common("acl.AclBinding")(resource, w.common("acl.AccessControlEntry")("User:a", "*", operation, allow))
 
 
+def _describe_configs(w: Walk) -> None:
+    assert _cleanup_policy(w) == ("delete", "DEFAULT_CONFIG", False)
+
+
+def _cleanup_policy(w: Walk) -> tuple[str, str, bool]:
+    """Value, source, and whether it is read-only."""
+    found = w.done(w.admin.describeConfigs(w.java.list(w.resource())).all()).get(w.resource()).get("cleanup.policy")
+    return found.value(), found.source().toString(), found.isReadOnly()
+
+
 def _alter_configs(w: Walk) -> None:
-    op = w.new("AlterConfigOp")(w.new("ConfigEntry")("cleanup.policy", "compact"), w.new("AlterConfigOp$OpType").DELETE)
-    w.done(w.admin.incrementalAlterConfigs(w.java.map({w.resource(): w.java.list(op)})).all())
+    kinds = w.new("AlterConfigOp$OpType")
+    steps = (
+        (kinds.APPEND, ("delete,compact", "DYNAMIC_TOPIC_CONFIG", False)),
+        (kinds.SUBTRACT, ("delete", "DYNAMIC_TOPIC_CONFIG", False)),
+        (kinds.SET, ("compact", "DYNAMIC_TOPIC_CONFIG", False)),
+        (kinds.DELETE, ("delete", "DEFAULT_CONFIG", False)),
+    )
+    for kind, shown in steps:
+        op = w.new("AlterConfigOp")(w.new("ConfigEntry")("cleanup.policy", "compact"), kind)
+        w.done(w.admin.incrementalAlterConfigs(w.java.map({w.resource(): w.java.list(op)})).all())
+        assert _cleanup_policy(w) == shown
 
 
 def _replica(w: Walk) -> Any:
@@ -144,13 +177,15 @@ def _describe_replica_log_dirs(w: Walk) -> None:
 def _create_partitions(w: Walk) -> None:
     w.done(w.admin.createTopics(w.java.list(_new_topic(w, "widened"))).all())
     w.done(w.admin.createPartitions(w.java.map({"widened": w.new("NewPartitions").increaseTo(7)})).all())
+    assert w.site.stream.topic("widened")[1].partitions == 7
 
 
 def _delete_records(w: Walk) -> None:
     # By reflection: it has a method of an object by the same name, and py4j takes that for the only one.
     methods = w.java.of("java.lang.Class").forName(f"{ADMIN}.RecordsToDelete").getMethods()
     before = next(m for m in methods if m.getName() == "beforeOffset" and m.getParameterCount() == 1)
-    w.done(w.admin.deleteRecords(w.java.map({w.partition(): before.invoke(None, w.java.objects(1))})).all())
+    result = w.admin.deleteRecords(w.java.map({w.partition(): before.invoke(None, w.java.objects(1))}))
+    assert w.done(result.lowWatermarks().get(w.partition())).lowWatermark() == 1
 
 
 def _elect_leaders(w: Walk) -> None:
@@ -160,9 +195,51 @@ def _elect_leaders(w: Walk) -> None:
 
 
 def _group_offsets(w: Walk) -> None:
+    assert w.committed(w.group()) == 1
+
+
+def _alter_group_offsets(w: Walk) -> None:
     group = w.group()
-    found = w.done(w.admin.listConsumerGroupOffsets(group).all())
-    assert found.get(group).get(w.partition()).offset() == 1
+    w.done(w.admin.alterConsumerGroupOffsets(group, w.offsets(3)).all())
+    assert w.committed(group) == 3
+
+
+def _alter_streams_group_offsets(w: Walk) -> None:
+    group = w.group()
+    w.done(w.admin.alterStreamsGroupOffsets(group, w.offsets(3)).all())
+    assert w.committed(group) == 3
+
+
+def _delete_group_offsets(w: Walk) -> None:
+    group = w.group()
+    w.done(w.admin.deleteConsumerGroupOffsets(group, w.set(w.partition())).all())
+    assert w.committed(group) is None
+
+
+def _delete_streams_group_offsets(w: Walk) -> None:
+    group = w.group()
+    w.done(w.admin.deleteStreamsGroupOffsets(group, w.set(w.partition())).all())
+    assert w.committed(group) is None
+
+
+def _deletes_groups(call: str) -> Callable[[Walk], None]:
+    """Of all kinds of groups, each by a call of its own."""
+
+    def delete(w: Walk) -> None:
+        group = w.group()
+        assert group in w.listed_groups()
+        w.done(getattr(w.admin, call)(w.java.list(group)).all())
+        assert group not in w.listed_groups()
+
+    return delete
+
+
+def _list_groups(w: Walk) -> None:
+    assert w.group() in w.listed_groups()
+
+
+def _list_consumer_groups(w: Walk) -> None:
+    assert w.group() in {found.groupId() for found in w.done(w.admin.listConsumerGroups().all())}
 
 
 def _stream_group_offsets(w: Walk) -> None:
@@ -223,7 +300,11 @@ def _describe_quorum(w: Walk) -> None:
 
 
 def _describe_producers(w: Walk) -> None:
-    w.done(w.admin.describeProducers(w.java.list(w.partition())).all())
+    topic = w.site.make_topic("produced-once")
+    Confluent().produce(w.site, topic, messages(3), idempotent=True)
+    place = w.common("TopicPartition")(topic, 0)
+    (producer,) = w.done(w.admin.describeProducers(w.java.list(place)).all()).get(place).activeProducers()
+    assert (producer.producerEpoch(), producer.lastSequence()) == (0, 2)
 
 
 def _abort_transaction(w: Walk) -> None:
@@ -245,6 +326,20 @@ def _describe_groups(w: Walk) -> None:
     assert "DELETE" in found.authorizedOperations().toString()
 
 
+def _describe_classic_groups(w: Walk) -> None:
+    group = w.group()
+    assert w.done(w.admin.describeClassicGroups(w.java.list(group)).all()).get(group).state().toString() == "Empty"
+
+
+def _none(found: Callable[[Walk], Any]) -> Callable[[Walk], None]:
+    """A call that finds nothing."""
+
+    def call(w: Walk) -> None:
+        assert w.done(found(w)).size() == 0
+
+    return call
+
+
 def _list_share_offsets(w: Walk) -> None:
     spec = w.new("ListShareGroupOffsetsSpec")().topicPartitions(w.java.list(w.partition()))
     w.done(w.admin.listShareGroupOffsets(w.java.map({w.group(): spec})).all())
@@ -255,13 +350,13 @@ CALLS: dict[str, Callable[[Walk], Any]] = {
     "close": lambda w: w.client().close(),
     "createTopics": _create_topics,
     "deleteTopics": _delete_topics,
-    "listTopics": lambda w: w.done(w.admin.listTopics().names()),
+    "listTopics": _list_topics,
     "describeTopics": _describe_topics,
     "describeCluster": _describe_cluster,
     "describeAcls": lambda w: w.done(w.admin.describeAcls(w.common("acl.AclBindingFilter").ANY).values()),
     "createAcls": lambda w: w.done(w.admin.createAcls(w.java.list(_any_acl(w))).all()),
     "deleteAcls": lambda w: w.done(w.admin.deleteAcls(w.java.list(w.common("acl.AclBindingFilter").ANY)).all()),
-    "describeConfigs": lambda w: w.done(w.admin.describeConfigs(w.java.list(w.resource())).all()),
+    "describeConfigs": _describe_configs,
     "incrementalAlterConfigs": _alter_configs,
     "alterReplicaLogDirs": lambda w: w.done(w.admin.alterReplicaLogDirs(w.java.map({_replica(w): "/x"})).all()),
     "describeLogDirs": _describe_log_dirs,
@@ -273,31 +368,27 @@ CALLS: dict[str, Callable[[Walk], Any]] = {
     "expireDelegationToken": lambda w: w.done(w.admin.expireDelegationToken(b"x").expiryTimestamp()),
     "describeDelegationToken": lambda w: w.done(w.admin.describeDelegationToken().delegationTokens()),
     "describeConsumerGroups": _describe_groups,
-    "listConsumerGroups": lambda w: w.done(w.admin.listConsumerGroups().all()),
+    "listConsumerGroups": _list_consumer_groups,
     "listConsumerGroupOffsets": _group_offsets,
     "listStreamsGroupOffsets": _stream_group_offsets,
-    "deleteConsumerGroups": lambda w: w.done(w.admin.deleteConsumerGroups(w.java.list(w.group())).all()),
-    "deleteStreamsGroups": lambda w: w.done(w.admin.deleteStreamsGroups(w.java.list(w.group())).all()),
-    "deleteConsumerGroupOffsets": lambda w: w.done(
-        w.admin.deleteConsumerGroupOffsets(w.group(), w.set(w.partition())).all()
-    ),
-    "deleteStreamsGroupOffsets": lambda w: w.done(
-        w.admin.deleteStreamsGroupOffsets(w.group(), w.set(w.partition())).all()
-    ),
-    "listGroups": lambda w: w.done(w.admin.listGroups().all()),
+    "deleteConsumerGroups": _deletes_groups("deleteConsumerGroups"),
+    "deleteStreamsGroups": _deletes_groups("deleteStreamsGroups"),
+    "deleteConsumerGroupOffsets": _delete_group_offsets,
+    "deleteStreamsGroupOffsets": _delete_streams_group_offsets,
+    "listGroups": _list_groups,
     "electLeaders": _elect_leaders,
     "alterPartitionReassignments": lambda w: w.done(
         w.admin.alterPartitionReassignments(
             w.java.map({w.partition(): w.optional(w.new("NewPartitionReassignment")(w.java.list(1)))})
         ).all()
     ),
-    "listPartitionReassignments": lambda w: w.done(w.admin.listPartitionReassignments().reassignments()),
+    "listPartitionReassignments": _none(lambda w: w.admin.listPartitionReassignments().reassignments()),
     "removeMembersFromConsumerGroup": _remove_members,
-    "alterConsumerGroupOffsets": lambda w: w.done(w.admin.alterConsumerGroupOffsets("moved", w.offsets()).all()),
-    "alterStreamsGroupOffsets": lambda w: w.done(w.admin.alterStreamsGroupOffsets("moved", w.offsets()).all()),
+    "alterConsumerGroupOffsets": _alter_group_offsets,
+    "alterStreamsGroupOffsets": _alter_streams_group_offsets,
     "listOffsets": _list_offsets,
-    "describeClientQuotas": lambda w: w.done(
-        w.admin.describeClientQuotas(w.common("quota.ClientQuotaFilter").all()).entities()
+    "describeClientQuotas": _none(
+        lambda w: w.admin.describeClientQuotas(w.common("quota.ClientQuotaFilter").all()).entities()
     ),
     "alterClientQuotas": _alter_quotas,
     "describeUserScramCredentials": lambda w: w.done(w.admin.describeUserScramCredentials().all()),
@@ -313,7 +404,7 @@ CALLS: dict[str, Callable[[Walk], Any]] = {
     "listTransactions": lambda w: w.done(w.admin.listTransactions().all()),
     "fenceProducers": lambda w: w.done(w.admin.fenceProducers(w.java.list("orders")).all()),
     "listConfigResources": _list_config_resources,
-    "listClientMetricsResources": lambda w: w.done(w.admin.listClientMetricsResources().all()),
+    "listClientMetricsResources": _none(lambda w: w.admin.listClientMetricsResources().all()),
     "clientInstanceId": _client_instance_id,
     "addRaftVoter": lambda w: w.done(w.admin.addRaftVoter(2, _uuid(w), w.set()).all()),
     "removeRaftVoter": lambda w: w.done(w.admin.removeRaftVoter(2, _uuid(w)).all()),
@@ -323,9 +414,9 @@ CALLS: dict[str, Callable[[Walk], Any]] = {
     ),
     "listShareGroupOffsets": _list_share_offsets,
     "deleteShareGroupOffsets": lambda w: w.done(w.admin.deleteShareGroupOffsets(w.group(), w.set(w.topic)).all()),
-    "deleteShareGroups": lambda w: w.done(w.admin.deleteShareGroups(w.java.list(w.group())).all()),
+    "deleteShareGroups": _deletes_groups("deleteShareGroups"),
     "describeStreamsGroups": lambda w: w.done(w.admin.describeStreamsGroups(w.java.list(w.group())).all()),
-    "describeClassicGroups": lambda w: w.done(w.admin.describeClassicGroups(w.java.list(w.group())).all()),
+    "describeClassicGroups": _describe_classic_groups,
     "metrics": lambda w: w.admin.metrics(),
     "registerMetricForSubscription": lambda w: w.admin.registerMetricForSubscription(_metric(w)),
     "unregisterMetricFromSubscription": lambda w: w.admin.unregisterMetricFromSubscription(_metric(w)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count, groupby
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing_extensions import Buffer
 
 from fairlead.storage.interface import Put
 from fairlead.storage.local import LocalStorage
-from tests.interop.clients.producers import PRODUCERS, OpenProducer, Patience
+from tests.interop.clients.producers import PRODUCERS, Make, OpenProducer, Patience
 from tests.interop.site import STREAM, Site, run_site
 from tests.interop.test_behaviours import PRODUCE, stored
 from tests.interop.test_restart import listen_again
@@ -23,7 +23,6 @@ from tests.support.waiting import WAIT_SECONDS, wait_until
 IMPATIENT = Patience(request_ms=500, delivery_ms=1_500, idempotent=False)
 PATIENT = Patience(request_ms=500, delivery_ms=120_000)
 _topics = count(1)
-Make = Callable[[Site, str, Patience], OpenProducer]
 
 
 class SlowDisk(LocalStorage):
@@ -58,7 +57,7 @@ def site(disk: SlowDisk) -> Iterator[Site]:
         yield site
 
 
-@pytest.fixture(params=PRODUCERS)
+@pytest.fixture(params=PRODUCERS, ids=lambda client: client.name)
 def make(request: pytest.FixtureRequest) -> Make:
     return PRODUCERS[request.param]
 

@@ -1,3 +1,4 @@
+import pytest
 from kio.schema.errors import ErrorCode
 from tests.broker.groups.stage import Stage
 
@@ -124,6 +125,21 @@ def test_a_member_without_a_common_protocol_is_refused() -> None:
     for changes in ({"protocols": (("own", b""),)}, {"protocol_type": "connect"}, {"protocols": ()}):
         assert stage.actor(**changes).join().joins[-1].error is ErrorCode.inconsistent_group_protocol
     assert stage.group.state is GroupState.STABLE
+
+
+@pytest.mark.parametrize("instance", [None, "one"])
+def test_a_lone_member_may_change_its_assignor_and_not_its_kind(instance: str | None) -> None:
+    """One that comes back with another assignor waits for nobody, be it that it was only started anew. The group keeps
+    its type: a client that is told another one than it said ends."""
+    stage = Stage()
+    (first,) = stage.running(stage.actor() if instance is None else stage.static(instance))
+    again = first if instance is None else stage.static(instance)
+    other = (("own", b""),)
+    refused = again.join(protocol_type="connect", protocols=other).joins[-1]
+    assert refused.error is ErrorCode.inconsistent_group_protocol
+    assert (stage.group.state, stage.group.protocol_type) == (GroupState.STABLE, "consumer")
+    told = again.join(protocol_type="consumer", protocols=other).joins[-1]
+    assert (told.error, told.protocol_type, told.protocol) == (ErrorCode.none, "consumer", "own")
 
 
 def test_a_full_group_takes_nobody() -> None:

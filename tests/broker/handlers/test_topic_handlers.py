@@ -98,6 +98,20 @@ async def test_an_assignment_says_alone_how_many_partitions_there_are(version: i
         assert asker.cluster.stream("/default").topic("alone")[1].partitions == 3
 
 
+@pytest.mark.parametrize("validate_only", [False, True])
+async def test_a_replication_factor_is_one_that_kafka_knows(validate_only: bool) -> None:
+    """Whatever number of copies is asked for there is one, but none at all nobody can have meant."""
+    factors = {-2: ErrorCode.invalid_replication_factor, 0: ErrorCode.invalid_replication_factor}
+    factors |= dict.fromkeys((-1, 1, 3), ErrorCode.none)
+    asked = [{**wanted(f"factor{factor}"), "replication_factor": factor} for factor in factors]
+    async with asking() as asker:
+        answers = await create(asker, *asked, validate_only=validate_only)
+        assert [topic.error_code for topic in answers] == list(factors.values())
+        assert answers[0].error_message == "Replication factor must be larger than 0, or -1 to use the default value."
+        made = {topic.name for topic in asker.cluster.stream("/default").topics()} - {"a"}
+        assert made == (set() if validate_only else {"factor-1", "factor1", "factor3"})
+
+
 async def test_validation_makes_nothing() -> None:
     """It says what would become of each topic."""
     async with asking() as asker:

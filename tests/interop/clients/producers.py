@@ -16,6 +16,7 @@ from confluent_kafka import KafkaException, Producer
 from kafka import KafkaProducer
 
 from tests.interop.clients.aiokafka_client import Aiokafka
+from tests.interop.clients.base import Client
 from tests.interop.clients.confluent_client import Confluent
 from tests.interop.clients.kafka_python_client import KafkaPython
 from tests.interop.site import Site
@@ -166,9 +167,10 @@ class AiokafkaProducer(OpenProducer):
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
 
-PRODUCERS: dict[str, Callable[[Site, str, Patience], OpenProducer]] = {
-    Confluent.name: ConfluentProducer,
-    KafkaPython.name: KafkaPythonProducer,
-    Aiokafka.name: AiokafkaProducer,
+Make = Callable[[Site, str, Patience], OpenProducer]
+PRODUCERS: dict[Client, Make] = {
+    Confluent(): ConfluentProducer,
+    KafkaPython(): KafkaPythonProducer,
+    Aiokafka(): AiokafkaProducer,
 }
-"""By the name of the client."""
+"""By the client whose column of the table they are in."""

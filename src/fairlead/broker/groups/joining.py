@@ -117,12 +117,17 @@ def _check_size(group: Group, request: JoinRequest, member: Member | None) -> No
 
 
 def _check_protocols(group: Group, request: JoinRequest, member: Member | None) -> None:
-    """Is there a protocol left that all members know, of the group's type, and room for what it says?"""
+    """Is there a protocol left that all members know, of the group's type, and room for what it says?
+
+    What a member knew before does not bind it, as it does in Kafka: one that comes back with another assignor need not
+    wait for the end of its own session.
+    """
     _check_size(group, request, member)
-    alone = len(group.members) == (0 if member is None else 1)
     fits = bool(request.protocol_type) and bool(request.protocols)
-    if fits and not alone:
+    if len(group.members):
+        fits = fits and request.protocol_type == group.protocol_type
+    if len(group.members) > (member is not None):
         common = group.members.common_protocols(without=member)
-        fits = request.protocol_type == group.protocol_type and not common.isdisjoint(request.protocol_names)
+        fits = fits and not common.isdisjoint(request.protocol_names)
     if not fits:
         raise RefusedMember(ErrorCode.inconsistent_group_protocol)

@@ -1,7 +1,7 @@
 """CreateTopics (KIP-4): a topic in the stream that its name says.
 
-Any replication factor is taken and 1 reported; a replica assignment is taken for its number of partitions, and nothing
-else may say that number. Topics of one request share commits, each with its own answer.
+Any replication factor that Kafka knows is taken and 1 reported; a replica assignment is taken for its number of
+partitions, and nothing else may say that number. Topics of one request share commits, each with its own answer.
 """
 
 from __future__ import annotations
@@ -72,6 +72,9 @@ def _partitions(stream: Stream, asked: Any) -> int:
     if asked.assignments and (asked.num_partitions, asked.replication_factor) != (-1, -1):
         why = f"topic {asked.name} has an assignment of replicas; give its partitions and replication factor as -1"
         raise RefusedRequest(ErrorCode.invalid_request, why)
+    if not asked.assignments and asked.replication_factor < 1 and asked.replication_factor != -1:
+        why = "Replication factor must be larger than 0, or -1 to use the default value."
+        raise RefusedRequest(ErrorCode.invalid_replication_factor, why)
     count: int = len(asked.assignments) or asked.num_partitions
     if count == -1:
         return stream.settings.default_partitions
