@@ -55,6 +55,18 @@ async def test_a_topic_shows_its_streams_time_to_live() -> None:
         assert (await value(asker, "retention.ms"))[0] == "-1"
 
 
+@pytest.mark.parametrize("given", ["-1", "604800001"])
+async def test_a_longer_life_than_the_streams_is_kept_and_counts_once_that_is_raised(given: str) -> None:
+    """What is shown is what holds; the topic's own value is named with its source."""
+    async with asking() as asker:
+        await alter(asker, ("retention.ms", 0, given))
+        (shown,) = (await describe(asker, TOPIC, "a", keys=["retention.ms"])).configs
+        assert (shown.value, shown.config_source) == ("604800000", 1)
+        assert [(found.value, found.source) for found in shown.synonyms] == [(given, 1), ("604800000", 5)]
+        await asker.cluster.edit_stream("/default", ttl_seconds=0)
+        assert await value(asker, "retention.ms") == (given, 1)
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "code"),
     [

@@ -15,7 +15,7 @@ from tests.broker.handlers.asking import Asker, asking, topic_id, versions
 from tests.support.batches import bomb, changed
 
 from fairlead.protocol import record_checks
-from fairlead.protocol.batch import MAGIC_AT, build_batch
+from fairlead.protocol.batch import HEADER_BYTES, LENGTH_END, MAGIC_AT, build_batch
 from fairlead.protocol.records import Record, pieces
 
 PRODUCE = 0
@@ -69,10 +69,21 @@ async def test_a_record_without_key_is_refused_in_a_compacted_topic(version: int
 
 
 async def test_a_topic_that_is_not_compacted_takes_any_record() -> None:
-    """And its batches are not opened."""
     async with asking() as asker:
         assert (await produce(asker, build_batch([KEYLESS]))).error_code is ErrorCode.none
-        assert (await produce(asker, changed(build_batch([KEYLESS]), record_count=1))).error_code is ErrorCode.none
+
+
+@pytest.mark.parametrize("codec", range(5))
+async def test_a_batch_is_not_opened_where_nothing_asks_for_it(codec: int) -> None:
+    """Whatever is in it; any limit for times has it opened, and it is found out."""
+    head = build_batch([KEYED], codec=codec)[:HEADER_BYTES]
+    body = b"\xff" * 60
+    broken = changed(head + body, length=HEADER_BYTES - LENGTH_END + len(body))
+    async with asking() as asker:
+        assert (await produce(asker, broken)).error_code is ErrorCode.none
+        await configure(asker, message_timestamp_before_max_ms=str(2**63 - 1))
+        assert (await produce(asker, broken)).error_code is ErrorCode.invalid_record
+        assert held(asker) == 1
 
 
 @pytest.mark.parametrize("codec", range(5))
