@@ -17,8 +17,8 @@ from tests.support.waiting import WAIT_SECONDS
 KAFKA = "org.apache.kafka"
 TEXTS = f"{KAFKA}.common.serialization.StringSerializer"
 HOUR_MS = 3_600_000
-REFUSED = re.compile(r"invalid_?record|failed to validate record", re.IGNORECASE)
-"""INVALID_RECORD as clients of Python call it."""
+REFUSED = re.compile(r"invalid_?record|failed to validate record|^UnknownError", re.IGNORECASE)
+"""INVALID_RECORD as clients of Python show it; aiokafka does not know the code."""
 
 
 def configure(site: Site, topic: str, **settings: str | None) -> None:
@@ -76,21 +76,13 @@ CASES: dict[str, tuple[dict[str, str], tuple[Any, ...], str]] = {
     "no key": (
         {"cleanup_policy": "compact"},
         (None, "v"),
-        (
-            "InvalidRecordException: One or more records have been rejected due to 1 record errors in total, and only "
-            "showing the first three errors at most: [RecordError(batchIndex=0, message='Compacted topic cannot accept "
-            "message without key in topic partition TOPIC-0.')]"
-        ),
+        "InvalidRecordException: Compacted topic cannot accept message without key in topic partition TOPIC-0.",
     ),
-    "too large": (
-        {"max_message_bytes": "1000"},
-        ("k", "v" * 1000),
-        "RecordTooLargeException: ",
-    ),
+    "too large": ({"max_message_bytes": "1000"}, ("k", "v" * 1000), "RecordTooLargeException: "),
     "too old": (
         {"message_timestamp_before_max_ms": str(HOUR_MS)},
         ("k", "v", 1_700_000_000_000),
-        "InvalidTimestampException: One or more records have been rejected due to invalid timestamp",
+        "InvalidTimestampException: Timestamp 1700000000000 of message with offset 0 is out of range.",
     ),
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
+from fairlead.broker.settings.topic_settings import SETTINGS
 from tests.broker.handlers.asking import topic_id
 from tests.interop.clients.java_vm import JavaVM
 from tests.interop.site import Site
@@ -45,3 +46,12 @@ def test_an_assignment_alone_says_how_many_partitions(java: JavaVM, site: Site, 
     with java.closing(admin_of(java, site.of_stream)) as admin:
         admin.createTopics(java.list(asked)).all().get()
     assert site.stream.topic(f"assigned-{topic}")[1].partitions == 3
+
+
+def test_topics_have_the_settings_that_kafkas_have(java: JavaVM) -> None:
+    """Of the kinds that its broker declares; a later Kafka brings further ones: this says which. One is for Kafka's own
+    tests."""
+    declared = java.of(f"{KAFKA}.storage.internals.log.LogConfig")
+    kinds = {name: declared.configType(name).get().toString() for name in declared.configNames()}
+    del kinds["internal.segment.bytes"]
+    assert kinds == {name: setting.type.name for name, setting in SETTINGS.items()}
