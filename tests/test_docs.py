@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,10 @@ from fairlead.broker.traffic import Traffic
 from fairlead.cli.program import tree
 from fairlead.client.catalog import COMMANDS
 from fairlead.model.settings import explain
+from fairlead.records import options as reading
+from fairlead.records.columns import ALL
+from fairlead.records.writing import options as writing
+from fairlead.records.writing.routing import COLUMNS
 from tests.gateway.desk import desks
 
 GUIDES = Path(__file__).parents[1] / "docs" / "guides"
@@ -63,6 +67,22 @@ def test_every_setting_is_listed_with_its_default(name: str, default: object, wh
     """In settings.md."""
     shown = f"`{default}`" if isinstance(default, str) else f"{default:,}".removesuffix(".0")
     assert f"| `{name}` | {shown} | {what} |" in (GUIDES / "settings.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("section", "names"),
+    [
+        ("Options", reading.NAMES),
+        ("Columns", ALL),
+        ("Writing records", {*writing.NAMES} - {"queryName"}),  # which Spark adds by itself
+        ("Writing records", COLUMNS),
+    ],
+)
+def test_every_option_and_column_of_spark_is_explained(section: str, names: Collection[str]) -> None:
+    """In a table of its section in spark.md."""
+    text = (GUIDES / "spark.md").read_text().split(f"\n## {section}\n")[1].split("\n### ")[0].split("\n## ")[0]
+    first = " ".join(line.split("|")[1] for line in text.splitlines() if line.startswith("|"))
+    assert not [name for name in names if f"`{name}`" not in first]
 
 
 async def test_every_metric_is_listed() -> None:

@@ -182,6 +182,8 @@ def test_offsets_cut_inside_batches(server: FakeServer) -> None:
     assert sorted(values(lenient.tasks(lenient.initial(), lenient.latest(lenient.initial())))) == ANNA + BELLA + CLARA
     with pytest.raises(InvalidValue, match="ends at 8, before 9"):
         Planner(options(ending={"anna": {0: 9}}), server).batch()
+    with pytest.raises(InvalidValue, match="option startingOffsets: topic anna, partition 0 ends at 8, before 9"):
+        Planner(options(starting={"anna": {0: 9}}), server).initial()
     with pytest.raises(InvalidValue, match="partition 5 does not exist"):
         Planner(options(starting={"anna": {5: 9}}), server).batch()
     with pytest.raises(InvalidValue, match="nothing behind it for a batch"):

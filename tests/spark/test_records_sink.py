@@ -126,7 +126,7 @@ def test_a_full_disk_is_said_in_one_line_and_the_batch_is_there_once_when_there_
     ("columns", "options", "message"),
     [
         (["value"], {}, "no topic: give a column topic, or the option topic for all records"),
-        (["'t' topic", "value"], {"path": "/nosuch"}, "there is no topic /nosuch:t"),
+        (["'t' topic", "value"], {"path": "/nosuch"}, "stream /nosuch does not exist in cluster port"),
         (["cast(null as string) topic", "value"], {}, "a row has no topic"),
         (["'t' topic", "value", "array(struct('h' as name, value)) headers"], {}, "have a column headers of type list"),
         (["'t' topic", "value", "1700000000000 timestamp"], {}, "have a column timestamp of type int64"),

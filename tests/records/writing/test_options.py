@@ -22,7 +22,7 @@ def test_names_are_read_in_any_case_and_have_defaults() -> None:
     options = parsed(COMPRESSION="LZ4", topic="t", checkpointlocation="/tmp/c", queryname="q", deliverytimeoutms="5000")
     assert (options.path, options.codec, options.topic, options.delivery_timeout_ms) == ("/ships", 3, "t", 5000)
     assert options.staging == Path("/tmp/c/fairlead-staged")
-    plain = parsed()
+    plain = parsed(includeHeaders="true")
     assert (plain.codec, plain.topic, plain.staging, plain.delivery_timeout_ms) == (0, None, None, 120_000)
 
 
@@ -51,6 +51,10 @@ def test_writes_of_one_id_are_numbered_for_each_target() -> None:
     ("given", "message"),
     [
         ({"compresion": "lz4"}, "option compresion is not known"),
+        ({"kafka.acks": "1"}, "option kafka.acks is not known; format fairlead has path, server, kafka.bootstrap.serv"),
+        ({"kafka.compression.type": "lz4"}, "option kafka.compression.type is not known; .*, compression, "),
+        ({"includeHeaders": "false"}, "option includeHeaders = 'false': .*; leave it out instead"),
+        ({"includeHeaders": "yes"}, "option includeHeaders = 'yes': give true or false"),
         ({"startingOffsets": "earliest"}, "option startingOffsets is not known"),
         ({"compression": "br"}, "option compression = 'br': give one of none, gzip, snappy, lz4, zstd"),
         ({"topic": "a b"}, "topic name 'a b'"),

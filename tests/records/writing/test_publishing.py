@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from tests.interop.site import Site, run_site
 from tests.kafka.client import opened
@@ -17,9 +18,10 @@ from fairlead.protocol.batch import HEADER_BYTES, build_batch
 from fairlead.records.writing import publishing
 from fairlead.records.writing.encoding import Encoded
 from fairlead.records.writing.options import WriteOptions
-from fairlead.records.writing.parts import Place
+from fairlead.records.writing.parts import PartInfo, Place
 from fairlead.records.writing.publishing import partitions_of, producer_id, publish, settled
 from fairlead.records.writing.staging import Manifest, Staging
+from fairlead.records.writing.writer import Left, RecordsWriter
 from fairlead.streamlog.requests.cuts import cut
 from fairlead.streamlog.requests.topics import put_topic
 from fairlead.streamlog.writing.draft import Draft
@@ -177,16 +179,26 @@ async def test_topics_are_made_where_the_stream_makes_them(site: Site) -> None:
             await partitions_of(cluster, [f"{other.path}:new"])
 
 
-async def test_a_record_that_is_too_large_is_refused_before_anything_is_written(site: Site, tmp_path: Path) -> None:
+async def test_records_that_fit_a_small_topic_are_written_and_none_of_a_batch_with_one_that_does_not(
+    site: Site, tmp_path: Path
+) -> None:
+    """Its server would refuse what clients put into one batch."""
     site.make_topic("small", 1)
-    site.broker.call(site.stream.set_configs("small", {"max.message.bytes": "1500000"}))
+    site.broker.call(site.stream.set_configs("small", {"max.message.bytes": "20000"}))
+    options = replace(OPTIONS, path=site.path, bootstrap=site.main, topic="small", staging=tmp_path)
+
+    async def left(version: int, sizes: Sequence[int]) -> PartInfo:
+        writer = RecordsWriter(replace(options, write_id="q-small", version=version))
+        rows = pa.RecordBatch.from_pydict({"value": [bytes(size) for size in sizes]})
+        found = await asyncio.to_thread(writer.write, iter([rows]))
+        assert isinstance(found, Left)
+        return found.part
+
     staging = Staging(tmp_path, "q-small")
-    whole = build_batch([(None, bytes(2_000_000))], timestamp_ms=NOW_MS)
-    name = f"{site.path}:small"
-    large = Encoded(name, 0, 1, whole[:HEADER_BYTES], whole[HEADER_BYTES:])
     async with opened(site.main) as cluster:
-        part = staging.write(0, [*encoded(site, [("small", 0)]), large])
-        with pytest.raises(BatchTooLarge, match=r"a record of 2,000,0.. bytes .* which takes 1,500,000"):
-            await settled(cluster, staging, 0, [part], NOW_MS, REMEMBERED_MS)
-    assert batches(site, "small") == []
-    assert staging.manifest(0) is None
+        manifest = await settled(cluster, staging, 0, [await left(0, [1000] * 100)], NOW_MS, REMEMBERED_MS)
+        assert await publish(cluster, staging, manifest, OPTIONS, NOW_MS) == 100
+        with pytest.raises(BatchTooLarge, match=r"a record of 20,0.. bytes .* which takes 20,000"):
+            await left(1, [1000] * 5 + [20_000])
+    assert [head.record_count for head in site.headers("small")] == [19] * 5 + [5]
+    assert list((tmp_path / "q-small" / "1").iterdir()) == []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.mirror.bytes.repartition import partition_of
-from fairlead.model.errors import InvalidName, InvalidValue
+from fairlead.model.errors import BatchTooLarge, InvalidName, InvalidValue
 from fairlead.protocol.batch import check_produced, records_of
+from fairlead.protocol.records import CODECS
 from fairlead.records.writing.encoding import check_types, encoded
 from fairlead.records.writing.options import WriteOptions
 from fairlead.records.writing.routing import routed
@@ -43,12 +45,18 @@ def table(rows: Rows) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, SCHEMA)
 
 
+def no_limits(names: Collection[str]) -> Mapping[str, int]:
+    """As of a cluster that does not say what its topics take."""
+    return {}
+
+
 def sent(rows: pa.RecordBatch, options: WriteOptions = OPTIONS, turn: int = 0) -> dict[tuple[str, int], list[Any]]:
     """The records of each partition, out of batches that a server would take."""
     found: dict[tuple[str, int], list[Any]] = {}
-    for batch in encoded(routed(rows, options, partitions, turn), options.codec, NOW_MS):
+    for batch in encoded(routed(rows, options, partitions, turn), options.codec, NOW_MS, no_limits):
         whole = bytes(batch.head) + bytes(batch.body)
-        assert check_produced(whole).header.record_count == batch.records
+        header = check_produced(whole).header
+        assert (header.record_count, header.codec) == (batch.records, options.codec)
         found.setdefault((batch.topic, batch.partition), []).extend(
             (record.key, record.value, record.timestamp, tuple(record.headers)) for record in records_of(whole)
         )
@@ -84,6 +92,13 @@ def test_a_row_may_name_its_stream() -> None:
     wrong = pa.table({"path": ["/mapr/ny/b"], "topic": ["t"], "value": [b"1"]}).to_batches()[0]
     with pytest.raises(InvalidName, match="column path = '/mapr/ny/b': name the stream by its path in the cluster, /b"):
         sent(wrong)
+
+
+def test_the_option_topic_counts_whatever_the_column_says() -> None:
+    """Also where that is null, or no name of a topic."""
+    rows = table([{"topic": topic, "value": b"1"} for topic in ("a", None, "b b")])
+    found = sent(rows, WriteOptions("/ships", (), topic="dddd"))
+    assert [(place, len(records)) for place, records in found.items()] == [(("/ships:dddd", 0), 3)]
 
 
 @pytest.mark.parametrize(
@@ -209,5 +224,46 @@ def test_every_row_is_in_one_batch_and_partitions_keep_the_order(rows: Rows, cod
 
 def test_batches_are_cut_and_a_record_that_is_larger_goes_alone() -> None:
     rows = table([{"topic": "a", "value": bytes(size)} for size in (400_000, 400_000, 400_000, 2_000_000, 10)])
-    made = [batch.records for batch in encoded(routed(rows, OPTIONS, partitions, 0), 0, NOW_MS)]
+    made = [batch.records for batch in encoded(routed(rows, OPTIONS, partitions, 0), 0, NOW_MS, no_limits)]
     assert made == [2, 1, 1, 1]
+
+
+@pytest.mark.parametrize("codec", range(len(CODECS)))
+def test_no_batch_is_larger_than_its_topic_takes(codec: int) -> None:
+    """Also where a codec makes it no smaller; the records of a topic that takes more go together."""
+    noise = random.Random(codec)
+    rows = table([{"topic": topic, "value": noise.randbytes(1000)} for topic in ("a", "b") for _ in range(200)])
+    routes = routed(rows, OPTIONS, partitions, 0)
+    made = list(encoded(routes, codec, NOW_MS, lambda names: {"/ships:a": 20_000, "/ships:b": 1_000_000}))
+    assert [batch.records for batch in made if batch.topic == "/ships:b"] == [200]
+    small = [batch for batch in made if batch.topic == "/ships:a"]
+    assert [batch.records for batch in small] == [19] * 10 + [10]
+    assert max(batch.size_bytes for batch in small) <= 20_000
+
+
+def test_a_record_that_is_larger_than_its_topic_takes_is_refused_by_its_size() -> None:
+    """With headers and key it is too large for the one topic; the same one is none too large for another, nor is one
+    that its codec makes small enough."""
+    rows = table([{"topic": "a", "key": bytes(9_000), "value": bytes(9_000), "headers": [PAIR] * 200}])
+    routes = routed(rows, OPTIONS, partitions, 0)
+    said = r"a record of 18,875 bytes \(as a batch of its own\) for topic /ships:a, which takes 18,500 \(max.message"
+    with pytest.raises(BatchTooLarge, match=said):
+        list(encoded(routes, 0, NOW_MS, lambda names: {"/ships:a": 18_500}))
+    for codec, limit in ((0, 20_000), (CODECS.index("zstd"), 1_000)):
+        (batch,) = encoded(routes, codec, NOW_MS, lambda names, limit=limit: {"/ships:a": limit})  # type: ignore[misc]
+        assert batch.records == 1
+
+
+def test_what_topics_take_is_asked_only_of_those_that_get_much() -> None:
+    """And once for all of them: a task may write to ten thousand."""
+    asked: list[Collection[str]] = []
+    sizes = {"a": 16_000, "bb": 10, "cc": 17_000, "dddd": 20_000}
+    rows = table([{"topic": topic, "value": bytes(size)} for topic, size in sizes.items()])
+
+    def limits(names: Collection[str]) -> Mapping[str, int]:
+        asked.append(names)
+        return {}
+
+    for some in (rows, rows[:2]):
+        list(encoded(routed(some, OPTIONS, partitions, 0), 0, NOW_MS, limits))
+    assert asked == [{"/ships:cc", "/ships:dddd"}]

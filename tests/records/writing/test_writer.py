@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -25,6 +25,9 @@ class FourPartitions:
 
     def __call__(self, names: Sequence[str]) -> Mapping[str, int]:
         return dict.fromkeys(names, 4)
+
+    def limits(self, names: Collection[str]) -> Mapping[str, int]:
+        return {}
 
 
 def written(options: WriteOptions) -> dict[Place, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,10 +46,9 @@ class RecordColumns:
         self._kept = [self.key, value, names, texts]
         headers = encoding.HEADER_OVERHEAD_MAX * len(names)
         self._room = sum(column.nbytes for column in self._kept) + encoding.RECORD_OVERHEAD_MAX * count + headers
-        self._arguments = (
-            *(*plain(self.key), *plain(value)),
-            *(ends, *plain(names), *plain(texts)),
-        )
+        self._ends = ends
+        self._fields, self._of_headers = (plain(self.key), plain(value)), (plain(names), plain(texts))
+        self._arguments = (*chain(*self._fields), ends, *chain(*self._of_headers))
 
     def bodies(
         self, first: int, until: int, time: Longs, offset: Longs, body_bytes_max: int, out: pa.Buffer | None = None
@@ -62,6 +62,14 @@ class RecordColumns:
             begin = first
             first, end = encoding.encode(begin, until, buffer.address, body_bytes_max, time, offset, *self._arguments)
             yield Body(begin, first, whole[: end - buffer.address])
+
+    def bytes_max(self, first: int, until: int) -> int:
+        """So many bytes the records [first, until) take at most, in one body or in several."""
+        begin, end = int(self._ends[first]), int(self._ends[until])
+        fields = sum(int(ends[until] - ends[first]) for _, ends, _ in self._fields)
+        headers = sum(int(ends[end] - ends[begin]) for _, ends, _ in self._of_headers)
+        overhead = encoding.RECORD_OVERHEAD_MAX * (until - first) + encoding.HEADER_OVERHEAD_MAX * (end - begin)
+        return fields + headers + overhead
 
     def room(self) -> pa.Buffer:
         """Memory for all records."""

@@ -18,8 +18,8 @@ from fairlead.protocol.records import CODECS
 from fairlead.records.given import Values, place_of
 
 NAMES: Final = (
-    *("path", "server", "kafka.bootstrap.servers", "topic", "compression", "stagingLocation", "deliveryTimeoutMs"),
-    *("txnAppId", "txnVersion", "checkpointLocation", "queryName"),
+    *("path", "server", "kafka.bootstrap.servers", "topic", "includeHeaders", "compression", "stagingLocation"),
+    *("deliveryTimeoutMs", "txnAppId", "txnVersion", "checkpointLocation", "queryName"),
 )
 DELIVERY_TIMEOUT_MS: Final = 120_000
 """As Kafka's `delivery.timeout.ms`."""
@@ -64,6 +64,8 @@ class WriteOptions:
         values = Values(given, NAMES)
         path, servers = place_of(values, os.environ if variables is None else variables)
         topic = values.text("topic")
+        if not values.flag("includeHeaders", True):
+            raise InvalidValue("option includeHeaders = 'false': a column headers is written; leave it out instead")
         app_id, version = values.text("txnAppId"), values.number("txnVersion", 0)
         if (app_id is None) != (version is None):
             raise InvalidValue("options txnAppId and txnVersion: give both, or neither")

@@ -32,8 +32,6 @@ class PartInfo(NamedTuple):
     size_bytes: int
     records: dict[Place, int]
     """How many, by partition."""
-    largest: dict[str, int]
-    """Bytes of the largest batch, by topic, where it is larger than a broker takes by default."""
 
 
 class StagedBatch(NamedTuple):
@@ -58,10 +56,8 @@ class StagedBatch(NamedTuple):
         )
 
 
-NOTHING: Final = PartInfo("", 0, {}, {})
+NOTHING: Final = PartInfo("", 0, {})
 """Of a task without rows, or of a batch that is settled without it: there is no file."""
-USUAL_BYTES_MAX: Final = 1_000_000
-"""A batch of up to so much passes with Kafka's default of `max.message.bytes`."""
 
 
 def write_part(file: Path, batches: Iterable[Encoded]) -> PartInfo:
@@ -75,7 +71,6 @@ def write_part(file: Path, batches: Iterable[Encoded]) -> PartInfo:
 
 def _write(file: Path, batches: Iterable[Encoded]) -> PartInfo:
     records: dict[Place, int] = {}
-    largest: dict[str, int] = {}
     with file.open("xb", buffering=1024 * 1024) as out:
         for batch in batches:
             topic = batch.topic.encode()
@@ -83,12 +78,10 @@ def _write(file: Path, batches: Iterable[Encoded]) -> PartInfo:
             out.writelines((topic, batch.head, batch.body))
             place = Place(batch.topic, batch.partition)
             records[place] = records.get(place, 0) + batch.records
-            if batch.size_bytes > USUAL_BYTES_MAX:
-                largest[batch.topic] = max(largest.get(batch.topic, 0), batch.size_bytes)
         size = out.tell()
         out.flush()
         os.fdatasync(out.fileno())
-    return PartInfo(file.name, size, records, largest)
+    return PartInfo(file.name, size, records)
 
 
 def read_part(file: Path, size_bytes: int) -> Iterator[StagedBatch]:

@@ -12,12 +12,12 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fairlead.client.admin import ask
 from fairlead.kafka import ClientSettings, Cluster, TopicPartition
 from fairlead.model.addresses import parse_address
-from fairlead.model.errors import BatchTooLarge, InvalidValue, UnknownTopic, Unreachable
+from fairlead.model.errors import InvalidValue, UnknownTopic, Unreachable
 from fairlead.model.names import split_topic
 from fairlead.records.writing.options import WriteOptions
 from fairlead.records.writing.parts import PartInfo, Place, StagedBatch, read_part
@@ -45,11 +45,14 @@ def bootstrap_of(options: WriteOptions) -> str:
 
 def remembered_ms(options: WriteOptions, parts: Iterable[PartInfo]) -> int:
     """For how long the streams of these parts remember a producer. Raises: UnknownStream, TryAgain."""
-    paths = {split_topic(place.topic)[0] for part in parts for place in part.records}
-    infos = [
-        ask(options.servers, "GET", "/rest/stream/info", {"path": path}).first for path in sorted(filter(None, paths))
-    ]
+    infos = streams_of(options, [place.topic for part in parts for place in part.records])
     return min((int(info["pidexpirysecs"]) * 1000 for info in infos), default=0)
+
+
+def streams_of(options: WriteOptions, topics: Iterable[str]) -> list[dict[str, Any]]:
+    """What the cluster says of the streams of these topics. Raises: UnknownStream, TryAgain."""
+    paths = sorted({path for path, _ in map(split_topic, topics) if path})
+    return [ask(options.servers, "GET", "/rest/stream/info", {"path": path}).first for path in paths]
 
 
 @asynccontextmanager
@@ -81,16 +84,22 @@ async def partitions_of(cluster: Cluster, names: Sequence[str]) -> Mapping[str, 
     return {name: len(topic.partitions) for name, topic in found.items()}
 
 
+async def limits_of(cluster: Cluster, names: Iterable[str]) -> dict[str, int]:
+    """The largest batch that topics take, in bytes, as far as it is told. Raises: UnknownTopic, NotAllowed."""
+    told = {
+        name: configs["max.message.bytes"].value for name, configs in (await cluster.describe_configs(names)).items()
+    }
+    return {name: int(value) for name, value in told.items() if value is not None}
+
+
 async def settled(
     cluster: Cluster, staging: Staging, batch: int, parts: Sequence[PartInfo], now_ms: int, remembered: int
 ) -> Manifest:
     """The manifest of these parts, or the one that is there already. `remembered`: see `remembered_ms`.
 
     Raises:
-        BatchTooLarge: a record is larger than its topic takes.
         InvalidValue, UnknownTopic, TryAgain
     """
-    await _check_sizes(cluster, parts)
     places = {place for part in parts for place in part.records}
     epochs = await _epochs(cluster, places)
     last = await cluster.last_sequences(producer_id(staging.query), [TopicPartition(*place) for place in places])
@@ -107,20 +116,6 @@ async def _epochs(cluster: Cluster, places: Iterable[Place]) -> dict[str, dict[i
     topics = {place.topic for place in places}
     found = await cluster.topics(topics) if topics else {}
     return {name: {number: each.epoch for number, each in enumerate(found[name].partitions)} for name in found}
-
-
-async def _check_sizes(cluster: Cluster, parts: Iterable[PartInfo]) -> None:
-    largest: dict[str, int] = {}
-    for part in parts:
-        for topic, size in part.largest.items():
-            largest[topic] = max(size, largest.get(topic, 0))
-    for topic, configs in (await cluster.describe_configs(largest)).items() if largest else ():
-        limit = configs["max.message.bytes"].value
-        if limit is not None and largest[topic] > int(limit):
-            raise BatchTooLarge(
-                f"a record of {largest[topic]:,} bytes (as a batch of its own) for topic {topic}, "
-                f"which takes {int(limit):,} (max.message.bytes); nothing of this batch was written"
-            )
 
 
 async def publish(cluster: Cluster, staging: Staging, manifest: Manifest, options: WriteOptions, now_ms: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +20,22 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from fairlead.kafka import Cluster
 from fairlead.model.clock import SystemClock, SystemRandomness
-from fairlead.model.errors import InvalidValue
+from fairlead.model.errors import InvalidValue, UnknownTopic
 from fairlead.records.writing.checkpoint import sync_notes
 from fairlead.records.writing.encoding import Encoded, encoded
 from fairlead.records.writing.options import WriteOptions
 from fairlead.records.writing.parts import NOTHING, PartInfo
-from fairlead.records.writing.publishing import opened, partitions_of, publish, remembered_ms, settled
+from fairlead.records.writing.publishing import (
+    limits_of,
+    opened,
+    partitions_of,
+    publish,
+    remembered_ms,
+    settled,
+    streams_of,
+)
 from fairlead.records.writing.routing import routed
 from fairlead.records.writing.staging import Staging
 
@@ -154,7 +163,7 @@ def _encoded(options: WriteOptions, rows: Iterator[pa.RecordBatch], turn: int, s
     """The rows of a task as record batches, keyless ones from the `turn`-th partition on. Raises: FairleadError."""
     topics, clock = _Topics(options, stack), SystemClock()
     for together in _together(rows):
-        yield from encoded(routed(together, options, topics, turn), options.codec, clock.wall_ms())
+        yield from encoded(routed(together, options, topics, turn), options.codec, clock.wall_ms(), topics.limits)
         turn += 1
 
 
@@ -179,26 +188,48 @@ def _together(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class _Topics:
-    """How many partitions topics have; asked once a task."""
+    """How many partitions topics have, and the largest batch that they take; each is asked for once a task."""
 
     def __init__(self, options: WriteOptions, stack: ExitStack) -> None:
         self._options = options
         self._stack = stack
         self._runner: asyncio.Runner | None = None
         self._known: dict[str, int] = {}
+        self._limits: dict[str, int] = {}
 
-    def __call__(self, names: Sequence[str]) -> dict[str, int]:
+    def __call__(self, names: Sequence[str]) -> Mapping[str, int]:
+        """Raises: UnknownStream, UnknownTopic, TryAgain."""
+        return self._all(self._known, names, self._partitions)
+
+    def limits(self, names: Collection[str]) -> Mapping[str, int]:
         """Raises: UnknownTopic, TryAgain."""
-        unknown = [name for name in names if name not in self._known]
+        return self._all(self._limits, names, limits_of)
+
+    def _all(
+        self,
+        known: dict[str, int],
+        names: Collection[str],
+        ask: Callable[[Cluster, Sequence[str]], Awaitable[Mapping[str, int]]],
+    ) -> Mapping[str, int]:
+        unknown = [name for name in names if name not in known]
         if unknown:
             if self._runner is None:
                 self._runner = self._stack.enter_context(asyncio.Runner())
-            self._known |= self._runner.run(self._ask(unknown))
-        return self._known
+            known |= self._runner.run(self._asked(ask, unknown))
+        return known
 
-    async def _ask(self, names: Sequence[str]) -> dict[str, int]:
+    async def _asked(
+        self, ask: Callable[[Cluster, Sequence[str]], Awaitable[Mapping[str, int]]], names: Sequence[str]
+    ) -> Mapping[str, int]:
         async with opened(self._options) as cluster:
-            return dict(await partitions_of(cluster, names))
+            return await ask(cluster, names)
+
+    async def _partitions(self, cluster: Cluster, names: Sequence[str]) -> Mapping[str, int]:
+        try:
+            return await partitions_of(cluster, names)
+        except UnknownTopic:
+            await asyncio.to_thread(streams_of, self._options, names)  # it may be the stream that is not there
+            raise
 
 
 # ---------------------------------------------------------------- in the driver
