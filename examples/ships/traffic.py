@@ -156,9 +156,15 @@ class Endless(Publisher[M]):
     def give_up(self) -> None:
         """Its cluster may be gone: what was not acknowledged is not waited for."""
         self._stopping.set()
-        while self._thread.is_alive():
-            self._producer.purge()
-            self._thread.join(0.1)
+        join_without_answers(self._thread, self._producer)
+
+
+def join_without_answers(thread: threading.Thread, producer: Producer) -> None:
+    """Wait for a thread that sends no more and waits until all of its producer's records have an answer: those without
+    one fail. Again and again, since it may have sent one more meanwhile."""
+    while thread.is_alive():
+        producer.purge()
+        thread.join(0.1)
 
 
 def place_of(message: Message) -> Place:

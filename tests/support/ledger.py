@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from confluent_kafka import KafkaError, Message, Producer
+from examples.ships.traffic import join_without_answers
 
 from tests.support.records import Content, Place
 from tests.support.waiting import WAIT_SECONDS
@@ -55,9 +56,7 @@ class Ledger:
     def give_up(self) -> None:
         """Send no more; its server is gone, and what was not acknowledged is not waited for. It counts as failed."""
         self._stopping.set()
-        while self._thread.is_alive():
-            self._producer.purge()
-            self._thread.join(0.1)
+        join_without_answers(self._thread, self._producer)
 
     def wait_for(self, count: int, deadline_seconds: float = WAIT_SECONDS) -> None:
         """Return once that many records are acknowledged."""
