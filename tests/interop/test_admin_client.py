@@ -77,8 +77,8 @@ class Walk:
         self.done(self.admin.alterConsumerGroupOffsets(name, self.offsets()).all())
         return name
 
-    def listed_groups(self) -> set[str]:
-        return {found.groupId() for found in self.done(self.admin.listGroups().all())}
+    def listed_groups(self) -> frozenset[str]:
+        return frozenset(found.groupId() for found in self.done(self.admin.listGroups().all()))
 
     def committed(self, group: str) -> int | None:
         """What the group has committed for the first partition."""
