@@ -22,7 +22,7 @@ from fairlead.broker.context import RequestContext
 from fairlead.broker.dispatch import PRODUCE, Packed, PendingAnswer, Submitted
 from fairlead.broker.errors import RefusedRequest, code_of, message_of
 from fairlead.broker.forwarding.known import ASIDE, Way
-from fairlead.broker.forwarding.passing_on import Batch
+from fairlead.broker.forwarding.passing_on import Batch, ClientForwards
 from fairlead.broker.forwarding.putting_aside import AsideBatch, Route, shard_of
 from fairlead.broker.pacing import Pace, Rests
 from fairlead.broker.settings.record_rules import (
@@ -72,33 +72,60 @@ _SUBMITTED_TOGETHER_BYTES = 16_000_000
 _SUBMITTED_TOGETHER_MAX = 500
 """More than that for one shard goes in several requests of its group commit, so that commits stay small, and evaluating
 them holds the loop for some milliseconds only."""
+_NONE = ErrorCode.none
+"""Kept here: to find it in its enumeration takes half as long as to make an answer."""
 _AT_ONCE_MAX = 1000
 """Checking so many batches takes 10 ms; more are checked in turns with what others ask."""
 
 
-class _Item(NamedTuple):
-    """One checked batch on its way into a shard, and the place of its answer."""
+class _Terms(NamedTuple):
+    """What holds for all batches that a request brings to one topic."""
 
-    topic_at: int
-    partition_at: int
     found: Found
-    partition: int
-    batch: CheckedBatch
+    ours: bool
+    """They are appended here."""
+    forwards: ClientForwards | None
+    """Asked where each batch goes, in a stream that passes writes on."""
     stamped: bool
     """Records get the time of their append (LogAppendTime)."""
-    unread: RecordRules | None = None
-    """What the topic demands of each record, if nobody has looked yet."""
-    elsewhere: bool = False
-    """It is passed on to the topic's owner."""
-    follows: bool = False
+    bytes_max: int
+    rules: RecordRules | None
+    """What the topic demands of each record."""
+
+
+class _Item(NamedTuple):
+    """One checked batch on its way into a shard."""
+
+    terms: _Terms
+    answers: list[PartitionProduceResponse]
+    place: int
+    """Of its answer among those of its topic."""
+    partition: int
+    batch: CheckedBatch
+    follows: bool
     """What the owner, be it we, lacks before it was put aside at a copy."""
     route: Route | None = None
     """Where it goes, in a stream that passes writes on."""
+    unread: RecordRules | None = None
+    """What is demanded of each record, if nobody has looked yet."""
+
+    @property
+    def found(self) -> Found:
+        return self.terms.found
 
     @property
     def is_aside(self) -> bool:
         """It is put aside, since the owner cannot be reached."""
         return self.route is not None and self.route.way in ASIDE
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """It is passed on to the topic's owner."""
+        return self.route is not None and not self.terms.ours and self.route.way not in ASIDE
+
+    def answer(self, answer: PartitionProduceResponse) -> None:
+        """Say what became of it."""
+        self.answers[self.place] = answer
 
 
 _Where = Shard | tuple[Shard, bool] | tuple[bytes, bytes]
@@ -119,7 +146,7 @@ def submit(ctx: RequestContext, body: memoryview) -> Submitted:
             return _in_turns(taking)
     if any(item.unread is not None for item in taking.items):
         return _in_turns(taking)
-    submitted = [(group, _submit(ctx, group)) for group in _grouped(taking.items)]
+    submitted = [(group, _submit(group)) for group in _grouped(taking.items)]
     return PendingAnswer([future for _, future in submitted], partial(_finish, taking, submitted))
 
 
@@ -136,16 +163,32 @@ class _Taking:
         self.answers: list[TopicProduceResponse] = []
 
     def take(self, topic: ProduceTopic) -> None:
+        """Check one topic's batches: those that hold are items now, the others have their answer."""
+        answers: list[PartitionProduceResponse] = []
+        self.answers.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
         self.partitions += len(topic.partitions)
-        made = _take(self.ctx, self.request, topic, len(self.answers), self.items)
-        self.answers.append(TopicProduceResponse(topic.name, topic.topic_id, made))
+        try:
+            _check_request(self.request)
+            terms = _terms(self.ctx, find_topic(self.ctx.listener, topic.name, topic.topic_id))
+        except Exception as error:
+            answers += [_refused(asked.partition, error) for asked in topic.partitions]
+            return
+        for asked in topic.partitions:
+            try:
+                item = _item(self.ctx, terms, asked, answers)
+            except Exception as error:
+                answers.append(_refused(asked.partition, error))
+                continue
+            answers.append(PartitionProduceResponse(asked.partition, _NONE))
+            if item is not None:
+                self.items.append(item)
 
     def put(self, group: Sequence[_Item], future: asyncio.Future[Sequence[_Outcome]]) -> None:
         """Answer those that were submitted together."""
         error = future.exception()
         outcomes = future.result() if error is None else [error] * len(group)
         for item, outcome in zip(group, outcomes, strict=True):
-            self.answers[item.topic_at].partitions[item.partition_at] = _outcome(self.ctx, item, outcome)
+            item.answer(_outcome(self.ctx, item, outcome))
 
 
 def _finish(
@@ -169,7 +212,7 @@ async def _in_turns(taking: _Taking) -> Packed | None:
         await pace.turn()
     await _look_through(taking)
     _check_order_again(taking)
-    submitted = [(group, _submit(ctx, group)) for group in _grouped(taking.items)]
+    submitted = [(group, _submit(group)) for group in _grouped(taking.items)]
     for group, future in submitted:
         await asyncio.wait((future,))
         taking.put(group, future)
@@ -183,9 +226,9 @@ async def _in_turns(taking: _Taking) -> Packed | None:
 
 def _check_order_again(taking: _Taking) -> None:
     """A batch before it may have failed on its way to the owner while this request had its turns."""
-    forwards = taking.ctx.connection.forwards
     kept: list[_Item] = []
     for item in taking.items:
+        forwards = item.terms.forwards
         try:
             if forwards is not None and item.route is not None:
                 route = forwards.route(item.found, item.partition, item.batch)
@@ -193,7 +236,7 @@ def _check_order_again(taking: _Taking) -> None:
                     forwards.refused_here(item.found, item.partition, item.batch)
                     raise TryAgain("the owner could be reached meanwhile, or not any more")
         except FairleadError as error:
-            taking.answers[item.topic_at].partitions[item.partition_at] = _refused(item.partition, error)
+            item.answer(_refused(item.partition, error))
         else:
             kept.append(item)
     taking.items = kept
@@ -210,59 +253,51 @@ async def _look_through(taking: _Taking) -> None:
                 look = partial(looked_through, item.unread, batch, *_looking(ctx, item.found, item.partition), Rests())
                 batch = await loop.run_in_executor(ctx.packers, look)
         except Exception as error:
-            taking.answers[item.topic_at].partitions[item.partition_at] = _refused(item.partition, error)
+            item.answer(_refused(item.partition, error))
         else:
             kept.append(item._replace(batch=batch))
     taking.items = kept
 
 
-def _take(
-    ctx: RequestContext, request: ProduceRequest, topic: ProduceTopic, topic_at: int, items: list[_Item]
-) -> list[PartitionProduceResponse]:
-    """Check one topic's batches: those that hold are added to `items`, the others have their answer."""
-    try:
-        _check_request(request)
-        found = find_topic(ctx.listener, topic.name, topic.topic_id)
-    except Exception as error:
-        return [_refused(asked.partition, error) for asked in topic.partitions]
-    forwards = ctx.connection.forwards if found.stream.settings.forward_writes else None
-    configs = found.topic.configs
-    here = found.topic.owner == found.stream.id
-    stamped = here and timestamp_type(found.stream, configs) == LOG_APPEND_TIME
-    bytes_max = message_bytes_max(configs, ctx.settings)
-    rules = rules_of(found.stream, configs)
-    answers: list[PartitionProduceResponse] = []
-    for place, asked in enumerate(topic.partitions):
-        try:
-            batch = _checked(found, asked, ctx.settings.message_bytes_max)
-            route = None if forwards is None else forwards.route(found, asked.partition, batch)
-            if route is not None and route.way is Way.IS_THERE:
-                answers.append(PartitionProduceResponse(asked.partition, ErrorCode.none))
-                continue
-            elsewhere = route is not None and not here and route.way not in ASIDE
-            unread = None
-            if not elsewhere:
-                _check_size(batch.data, bytes_max)
-                unread, header = rules, batch.header
-                if header.max_timestamp < header.base_timestamp and unread is None and not stamped:
-                    unread = ANY_RECORD
-            if unread is not None:
-                looked = looked_through_at_once(unread, batch, *_looking(ctx, found, asked.partition))
-                batch, unread = (batch, unread) if looked is None else (looked, None)
-        except Exception as error:
-            answers.append(_refused(asked.partition, error))
-        else:
-            follows = _follows(ctx, asked) if route is None else route.way is Way.FOLLOWS
-            answers.append(PartitionProduceResponse(asked.partition, ErrorCode.none))
-            items.append(
-                _Item(topic_at, place, found, asked.partition, batch, stamped, unread, elsewhere, follows, route)
-            )
-    return answers
+def _terms(ctx: RequestContext, found: Found) -> _Terms:
+    stream, _, topic = found
+    ours = topic.owner == stream.id
+    return _Terms(
+        found,
+        ours,
+        ctx.connection.forwards if stream.settings.forward_writes else None,
+        ours and timestamp_type(stream, topic.configs) == LOG_APPEND_TIME,
+        message_bytes_max(topic.configs, ctx.settings),
+        rules_of(stream, topic.configs),
+    )
 
 
-def _follows(ctx: RequestContext, asked: ProducePartition) -> bool:
-    """A copy says so of a batch that it passes on."""
-    return ctx.connection.passed_on and asked.follows_pending
+def _item(
+    ctx: RequestContext, terms: _Terms, asked: ProducePartition, answers: list[PartitionProduceResponse]
+) -> _Item | None:
+    """The checked batch that is produced to a partition, whose answer is the next one; None if it is there already."""
+    batch = _checked(terms.found, asked, ctx.settings.message_bytes_max)
+    if terms.forwards is None:
+        # A copy says what a batch follows that it passes on.
+        follows = ctx.connection.passed_on and asked.follows_pending
+        return _looked_at(ctx, _Item(terms, answers, len(answers), asked.partition, batch, follows))
+    route = terms.forwards.route(terms.found, asked.partition, batch)
+    if route.way is Way.IS_THERE:
+        return None
+    item = _Item(terms, answers, len(answers), asked.partition, batch, route.way is Way.FOLLOWS, route)
+    return item if item.is_elsewhere else _looked_at(ctx, item)
+
+
+def _looked_at(ctx: RequestContext, item: _Item) -> _Item:
+    """The item, once it follows what its topic demands, as far as that can be seen on the loop."""
+    terms, batch, rules = item.terms, item.batch, item.terms.rules
+    _check_size(batch.data, terms.bytes_max)
+    if rules is None and not terms.stamped and batch.header.max_timestamp < batch.header.base_timestamp:
+        rules = ANY_RECORD
+    if rules is None:
+        return item
+    looked = looked_through_at_once(rules, batch, *_looking(ctx, terms.found, item.partition))
+    return item._replace(unread=rules) if looked is None else item._replace(batch=looked)
 
 
 def _check_request(request: ProduceRequest) -> None:
@@ -337,27 +372,25 @@ def _where(item: _Item) -> _Where:
     """Where a batch goes: a shard here, aside in a shard here, or from a stream here to the owner of its topic."""
     if item.is_aside:
         return shard_of(_aside(item)), True
-    return (item.found.stream.id, item.found.topic.owner) if item.elsewhere else item.found.shard
+    return (item.found.stream.id, item.found.topic.owner) if item.is_elsewhere else item.found.shard
 
 
-def _submit(ctx: RequestContext, group: Sequence[_Item]) -> asyncio.Future[Sequence[_Outcome]]:
-    forwards = ctx.connection.forwards
-    if group[0].is_aside:
-        assert forwards is not None
-        return cast("asyncio.Future[Sequence[_Outcome]]", forwards.put_aside([_aside(item) for item in group]))
-    if group[0].elsewhere:
-        assert forwards is not None
-        batches = [Batch(item.found, item.partition, item.batch, item.follows) for item in group]
-        return cast("asyncio.Future[Sequence[_Outcome]]", forwards.submit(batches))
-    for item in group:
-        if forwards is not None and item.route is not None:
+def _submit(group: Sequence[_Item]) -> asyncio.Future[Sequence[_Outcome]]:
+    first, forwards = group[0], group[0].terms.forwards
+    if forwards is not None:
+        if first.is_aside:
+            return cast("asyncio.Future[Sequence[_Outcome]]", forwards.put_aside([_aside(item) for item in group]))
+        if first.is_elsewhere:
+            batches = [Batch(item.found, item.partition, item.batch, item.follows) for item in group]
+            return cast("asyncio.Future[Sequence[_Outcome]]", forwards.submit(batches))
+        for item in group:
             forwards.begins_here(item.found, item.partition, item.batch)
-    size_bytes = sum(len(item.batch.data) for item in group)
-    return group[0].found.shard.submit(lambda draft: [_append(draft, item) for item in group], size_bytes)
+    size_bytes = sum([len(item.batch.data) for item in group])
+    return first.found.shard.submit(lambda draft: [_append(draft, item) for item in group], size_bytes)
 
 
 def _append(draft: Draft, item: _Item) -> _Outcome:
-    batch = stamp_append_time(item.batch, draft.now_ms) if item.stamped else item.batch
+    batch = stamp_append_time(item.batch, draft.now_ms) if item.terms.stamped else item.batch
     try:
         return produce(draft, item.found.topic.number, item.partition, batch, follows_pending=item.follows)
     except FairleadError as error:
@@ -370,35 +403,36 @@ def _aside(item: _Item) -> AsideBatch:
 
 
 def _outcome(ctx: RequestContext, item: _Item, outcome: _Outcome) -> PartitionProduceResponse:
+    if item.terms.forwards is not None:
+        _tell_forwards(item.terms.forwards, item, comes_again=isinstance(outcome, NotOwner | TryAgain))
+    if isinstance(outcome, ProduceResult):
+        if not outcome.duplicate:
+            ctx.traffic.produced_batches += 1
+            ctx.traffic.produced_records += item.batch.header.record_count
+            ctx.traffic.produced_bytes += len(item.batch.data)
+        append_time_ms = outcome.appended_at if item.terms.stamped else -1
+        return PartitionProduceResponse(item.partition, _NONE, outcome.base_offset, append_time_ms, outcome.log_start)
     if isinstance(outcome, PartitionProduceResponse):
         if outcome.error:
             log.warning("produce refused by the owner", client=ctx.connection.id, why=outcome.message)
         return outcome
-    forwards = ctx.connection.forwards
-    comes_again = isinstance(outcome, NotOwner | TryAgain)
-    if item.is_aside:
-        if forwards is not None and comes_again:
-            forwards.refused_here(item.found, item.partition, item.batch)
-    elif forwards is not None and item.route is not None and not item.elsewhere:
-        forwards.ends_here(item.found, item.partition, item.batch, comes_again=comes_again)
     if isinstance(outcome, bool):
-        return PartitionProduceResponse(item.partition, ErrorCode.none)
+        return PartitionProduceResponse(item.partition, _NONE)
     if isinstance(outcome, NotOwner):
         outcome = ctx.listener.not_owner(item.found.stream, item.found.topic)
         log.warning("produce refused", client=ctx.connection.id, why=str(outcome))
         if ctx.connection.passed_on or item.found.stream.settings.forward_writes:
             # It has changed its owner just now: sent again, it goes there.
             outcome = RefusedRequest(ErrorCode.not_leader_or_follower, str(outcome))
-    if isinstance(outcome, BaseException):
-        return _refused(item.partition, outcome)
-    if not outcome.duplicate:
-        ctx.traffic.produced_batches += 1
-        ctx.traffic.produced_records += item.batch.header.record_count
-        ctx.traffic.produced_bytes += len(item.batch.data)
-    append_time_ms = outcome.appended_at if item.stamped else -1
-    return PartitionProduceResponse(
-        item.partition, ErrorCode.none, outcome.base_offset, append_time_ms, outcome.log_start
-    )
+    return _refused(item.partition, outcome)
+
+
+def _tell_forwards(forwards: ClientForwards, item: _Item, *, comes_again: bool) -> None:
+    """The batch has its outcome; of one that was passed on they know it. `comes_again`: the client sends it again."""
+    if not item.is_aside and not item.is_elsewhere:
+        forwards.ends_here(item.found, item.partition, item.batch, comes_again=comes_again)
+    elif item.is_aside and comes_again:
+        forwards.refused_here(item.found, item.partition, item.batch)
 
 
 def _refused(partition: int, error: BaseException) -> PartitionProduceResponse:
