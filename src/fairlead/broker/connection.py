@@ -15,7 +15,6 @@ against its connection until its answer is sent, a frame (`wire/connection.py`) 
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -298,7 +297,9 @@ class Connection(asyncio.BufferedProtocol):
                 with suppress(Exception):  # `finish` asks for it
                     await future
         answers: list[list[Part] | None] = []
-        for running in itertools.takewhile(lambda running: running.is_ready, self._running):
+        for running in self._running:
+            if not running.is_ready:
+                break
             assert isinstance(running.begun, PendingAnswer)
             try:
                 answers.append(running.begun.finish())
@@ -351,7 +352,7 @@ class Connection(asyncio.BufferedProtocol):
     async def _send(self, parts: Sequence[Part]) -> None:
         self._count(parts)
         pace = Pace(_WRITE_SLICE_SECONDS)
-        for piece in _pieces(parts):
+        for piece in _pieces(parts, self._answer_bytes):
             if self._transport is None:
                 return
             self._transport.write(piece)
@@ -422,8 +423,12 @@ def _is_produce(frame: memoryview) -> bool:
     return frame[0] == 0 and frame[1] == PRODUCE
 
 
-def _pieces(parts: Sequence[Part]) -> Iterator[Part]:
+def _pieces(parts: Sequence[Part], size_bytes: int) -> Iterator[Part]:
     """The parts in pieces near `_WRITE_BYTES`: small ones joined, large ones cut, both without needless copies."""
+    if size_bytes < _WRITE_BYTES:
+        if size_bytes:
+            yield b"".join(parts)
+        return
     small: list[Part] = []
     size = 0
     for part in parts:

@@ -33,8 +33,8 @@ from fairlead.protocol.wire import Malformed, Reader, TooManyItems
 
 log = structlog.get_logger(__name__)
 
-_HEADER = struct.Struct(">hhi")
-"""API key, version, correlation id."""
+_HEADER = struct.Struct(">hhih")
+"""API key, version, correlation id, length of the client id."""
 
 API_VERSIONS = 18
 PRODUCE = 0
@@ -126,13 +126,13 @@ def read_header(frame: memoryview, table: Mapping[int, Api]) -> tuple[Header, me
         Malformed: not a request, or of an API or version that is not served.
     """
     reader = Reader(frame)
-    key, version, correlation_id = reader.numbers(_HEADER)
+    key, version, correlation_id, client_id_bytes = reader.numbers(_HEADER)
     api = table.get(key)
     if api is None:
         raise Malformed(f"API {key} ({api_name(key)}) is not served")
     if version not in api.versions and key != API_VERSIONS:
         raise Malformed(f"{api.name} v{version} is not served, only v{api.versions[0]} to v{api.versions[-1]}")
-    client_id = reader.legacy_nullable_string() or ""
+    client_id = reader.text(client_id_bytes) if client_id_bytes >= 0 else ""
     header = Header(key, version, correlation_id, client_id)
     if version in api.versions:
         reader.flexible = request_header_flexible(key, version)

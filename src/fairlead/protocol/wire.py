@@ -107,12 +107,12 @@ class Reader:
 
     def nullable_string(self) -> str | None:
         length = self.uvarint() - 1 if self.flexible else self.int16()
-        return None if length < 0 else self._text(length)
+        return None if length < 0 else self.text(length)
 
     def legacy_nullable_string(self) -> str | None:
         """A nullable string in the old form, whatever form the message has: the client id in a header of version 2."""
         length = self.int16()
-        return None if length < 0 else self._text(length)
+        return None if length < 0 else self.text(length)
 
     def string(self) -> str:
         text = self.nullable_string()
@@ -124,7 +124,8 @@ class Reader:
         """Pass over a string that must be there."""
         self.take(self.uvarint() - 1 if self.flexible else self.int16())
 
-    def _text(self, length: int) -> str:
+    def text(self, length: int) -> str:
+        """A string of `length` bytes."""
         try:
             return str(self.take(length), "utf-8")
         except UnicodeDecodeError:
@@ -144,7 +145,7 @@ class Reader:
 
     def items(self, item_bytes_min: int = 1) -> range:
         """A range over an array's items; null counts as empty."""
-        return range(max(0, self.array_length(item_bytes_min)))
+        return range(self.array_length(item_bytes_min))
 
     def passes(self, expected: bytes) -> bool:
         """Pass over these bytes, if they come next; whether they do."""

@@ -89,13 +89,17 @@ class ListenerView:
             InvalidName: the name breaks its rule, or names a stream on a stream listener, or another cluster.
             UnknownStream: its stream does not exist.
         """
-        path, topic = (None, name) if self.stream_path is not None else split_topic(name)
-        stream = self.home if path is None else self._stream(path, name)
+        stream, topic = self._parted(name)
         return stream, check_topic_name(topic)
+
+    def _parted(self, name: str) -> tuple[Stream, str]:
+        """The same, whatever the topic is called."""
+        path, topic = (None, name) if self.stream_path is not None else split_topic(name)
+        return self.home if path is None else self._stream(path, name), topic
 
     def _stream(self, path: str, name: str) -> Stream:
         found = parse_stream_path(path)
-        if found.cluster not in {None, self.cluster.name}:
+        if found.cluster is not None and found.cluster != self.cluster.name:
             raise InvalidName(f"topic {name}: this is cluster {self.cluster.name}, not {found.cluster}")
         return self.cluster.stream(found.path)
 
@@ -105,8 +109,11 @@ class ListenerView:
         Raises:
             InvalidName, UnknownStream, UnknownTopic.
         """
-        stream, topic = self.resolve(name)
-        return Found(stream, *stream.topic(topic))
+        stream, topic = self._parted(name)
+        found = stream.find_topic(topic)
+        if found is None:  # only then its name can break the rule
+            found = stream.topic(check_topic_name(topic))
+        return Found(stream, *found)
 
     def find_id(self, topic_id: bytes) -> Found:
         """The topic with this Kafka id, if an answer of this process has named it.
