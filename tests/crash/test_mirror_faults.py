@@ -1,11 +1,11 @@
 """A mirror under load while everything around it fails: nodes of both clusters, itself, the wires between them.
 
-`FAIRLEAD_TEST_ROUNDS=20` (`make crash`) takes clusters of three nodes of Apache Kafka, and so many harms by chance.
+`FAIRLEAD_TEST_ROUNDS=20` (`make crash`) takes clusters of three nodes of Apache Kafka, and so many harms in an order by
+chance, each of them at least once.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.mirrors.ends import End, fairlead_end, kafka_end
-from tests.crash.mirrors.harms import ALL
+from tests.crash.mirrors.harms import ALL, by_chance
 from tests.crash.mirrors.story import EXACTLY_ONCE, Story
 from tests.support.rounds import rounds, seed
 from tests.support.wires import Wires
@@ -48,6 +48,7 @@ FEW = [
     "the mirror is killed",
     "a node of the source is killed",
     "a topic gets more partitions",
+    "the wires to the destination are cut",
     "the destination is away",
 ]
 
@@ -64,7 +65,7 @@ class Ends:
     def of(self, kind: str, name: str) -> End:
         if (key := f"{kind}-{name}") not in self._made:
             made = (
-                fairlead_end(self._folder, key)
+                fairlead_end(self._folder, key, self._wires)
                 if kind == "fairlead"
                 else kafka_end(self._folder, key, NODES, self._wires)
             )
@@ -95,7 +96,5 @@ def test_a_mirror_loses_nothing_whatever_fails(ends: Ends, tmp_path: Path, sourc
 
 def _harms(source: str, target: str, mode: str) -> list[str]:
     if ROUNDS:
-        choose = random.Random(SEED)
-        print(f"FAIRLEAD_TEST_SEED={SEED}")
-        return [choose.choice(list(ALL)) for _ in range(ROUNDS)]
+        return by_chance(SEED, ROUNDS)
     return list(ALL) if (source, target, mode) == WAYS[0] else FEW

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -27,6 +28,7 @@ def properties(file: Path, bootstrap: str, **more: str) -> Path:
 
 
 ENGINE = "--engine"
+_BEHIND = re.compile(r"/s, ([\d,]+|nothing) behind")
 
 
 class MirrorProcess:
@@ -57,6 +59,12 @@ class MirrorProcess:
         """So many records, as it says of itself once it has ended in order."""
         (line,) = (line for line in self.said().splitlines() if line.startswith("in all "))
         return int(line.split()[2].replace(",", ""))
+
+    @property
+    def behind(self) -> int | None:
+        """So many records were not mirrored yet when it said so last; None: it has not said so yet."""
+        said = _BEHIND.findall(self.log.read_text())
+        return int(said[-1].replace(",", "").replace("nothing", "0")) if said else None
 
     def wait(self) -> int:
         """Its exit code, once it has ended by itself."""

@@ -32,6 +32,8 @@ class Site:
             **{f"FAIRLEAD_{key.upper()}": value for key, value in (settings or {}).items()},
         }
         self._kafka, self._http = (f"127.0.0.1:{port}" for port in free_ports(2))
+        self.advertised: str | None = None
+        """Where Kafka's clients are sent, if not to `kafka`; of the next start."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -59,6 +61,7 @@ class Site:
             *(sys.executable, "-m", "fairlead.cli.main", command),
             *("--name", self.name, "--data", str(self.data), "--kafka", self._kafka, "--http", self._http),
             *("--ready-file", str(self._ready)),
+            *([] if self.advertised is None else ["--advertise", self.advertised]),
         ]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -66,7 +69,9 @@ class Site:
             )
         wait_until(self._is_ready, f"{self.name} is up; see {self.log}")
         ready = json.loads(self._ready.read_text())
-        self._kafka, self._http = ready["kafka"], ready["http"].removeprefix("http://")
+        self._http = ready["http"].removeprefix("http://")
+        if self.advertised is None:
+            self._kafka = ready["kafka"]
 
     def _is_ready(self) -> bool:
         assert self._process is not None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.support.kafka_nodes import OUTSIDE, KafkaNodes, kafka_nodes
+from tests.support.ports import free_ports
 from tests.support.sites import Site
 from tests.support.wires import Wire, Wires
 
@@ -86,23 +87,18 @@ class KafkaEnd:
 
 
 class FairleadEnd:
-    """A cluster of Fairlead; its clients are told its own address, so no wire leads to it."""
+    """A cluster of Fairlead. Its main listener sends clients over the wire, if there is one; `inside`, that of the
+    default stream with the same topics, does not."""
 
     transactions = compacts = keeps_all = False
     replicas = 1
-    wires: list[Wire] = []  # noqa: RUF012 - never changed
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, inside: str, wire: Wire | None) -> None:
         self.name = site.name
+        self.inside = inside
+        self.outside = site.kafka if wire is None else f"127.0.0.1:{wire.port}"
+        self.wires = [] if wire is None else [wire]
         self._site = site
-
-    @property
-    def inside(self) -> str:
-        return self._site.kafka
-
-    @property
-    def outside(self) -> str:
-        return self._site.kafka
 
     def kill_one(self, choose: random.Random) -> BringBack:
         return self.kill_all()
@@ -120,12 +116,17 @@ def kafka_end(folder: Path, name: str, nodes: int, wires: Wires) -> Iterator[End
 
 
 @contextmanager
-def fairlead_end(folder: Path, name: str) -> Iterator[End]:
+def fairlead_end(folder: Path, name: str, wires: Wires) -> Iterator[End]:
     """A cluster of Fairlead until the block ends."""
     folder.mkdir(exist_ok=True)
     site = Site(name, folder)
+    wire = wires.to(f"http://{site.kafka}")
+    site.advertised = f"127.0.0.1:{wire.port}"
     site.start()
     try:
-        yield FairleadEnd(site)
+        site.cli("cluster", "add", "-http", site.url)
+        (port,) = free_ports(1)
+        site.cli("stream", "expose", "-path", "/default", "-port", str(port))
+        yield FairleadEnd(site, f"127.0.0.1:{port}", wire)
     finally:
         site.stop()

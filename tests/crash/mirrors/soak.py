@@ -19,7 +19,6 @@ from typing import NamedTuple
 from tests.crash.mirrors.ends import kafka_end
 from tests.crash.mirrors.harms import ALL
 from tests.crash.mirrors.story import Story
-from tests.support.mirrors import count
 from tests.support.wires import Wires
 
 RARE = {"a topic is made": 0.2, "a topic gets more partitions": 0.2, "the source is away": 0.3}
@@ -33,7 +32,7 @@ class Sample(NamedTuple):
     memory_mb: float
     files: int
     behind: int
-    """Records that the source has and the destination has not, as far as offsets tell."""
+    """Records that were not mirrored yet, as the mirror said last."""
 
 
 @dataclass
@@ -49,15 +48,10 @@ class Samples:
         while not self._ending.wait(10):
             if not self.story.begun:
                 continue
-            pid = self.story.mirror.process.pid
-            memory, files = _memory_mb(pid), _open_files(pid)
-            if memory:
-                self.taken.append(Sample((time.monotonic() - self.began) / 60, memory, files, self._behind()))
-
-    def _behind(self) -> int:
-        names = list(self.story.load.names)
-        there = sum(count(self.story.source.inside, name) for name in names)
-        return max(there - sum(count(self.story.target.inside, name) for name in names), 0)
+            pid = self.story.mirror_pid
+            memory, files, behind = _memory_mb(pid), _open_files(pid), self.story.mirror.behind
+            if memory and behind is not None:
+                self.taken.append(Sample((time.monotonic() - self.began) / 60, memory, files, behind))
 
     def end(self) -> None:
         self._ending.set()

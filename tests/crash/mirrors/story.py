@@ -62,6 +62,10 @@ class Story:
 
     # ------------------------------------------------------------ the mirror
 
+    @property
+    def mirror_pid(self) -> int:
+        return self.mirror.process.pid
+
     def start_mirror(self) -> None:
         self.mirror = MirrorProcess(self._folder, self._arguments)
         self.begun = True
