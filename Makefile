@@ -50,9 +50,11 @@ test: setup java ## sets up what the tests need and runs them all; PYTEST_ARGS="
 	@$(MAKE) --no-print-directory --jobs 3 $(COMPUTING)
 	@$(MAKE) --no-print-directory --jobs 2 $(WAITING)
 
-# First what computes, in three parts, then what mostly waits for other processes and for the disk, in two: with a third
-# one Spark's first batch takes minutes. The parts take about as long as one another, side by side on two cores; one of
-# each has all that no other has. All are shown as they go on. A test that hangs fails, by its name.
+# First what computes, in three parts, then what mostly waits for other processes and for the disk, in two: with a
+# third one Spark's first batch takes minutes. The parts take about as long as one another, side by side on two cores;
+# one of each has all that no other has. All are shown as they go on. A test that hangs fails, by its name. Those that
+# wait keep their files in memory where there is room: a process that is killed loses nothing there that it would not
+# lose on a disk.
 COMPUTING := test-first-third test-second-third test-last-third
 WAITING := test-with-clients test-with-kills
 KILLS := tests/crash tests/spark
@@ -61,6 +63,8 @@ FIRST_THIRD := tests/cases tests/cli tests/mirror
 SECOND_THIRD := tests/broker tests/contracts tests/gateway tests/kafka tests/replication
 PYTEST := $(BIN)/python -m pytest --timeout 300 --session-timeout 3600
 NONE_CHOSEN := || test $$? -eq 5
+
+$(WAITING): PYTEST := scripts/in-memory $(PYTEST) -o tmp_path_retention_policy=failed
 
 test-first-third: setup
 	$(PYTEST) -m "not ($(WAITS))" $(PYTEST_ARGS) $(FIRST_THIRD) $(NONE_CHOSEN)
