@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from fairlead.gateway.links.grants import connected_reader, granting
 from fairlead.gateway.links.grants.connected_reader import ConnectedReader
 from fairlead.model.errors import UnknownStream
 from fairlead.model.names import StreamPath
+from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.requests.cuts import cut
 from fairlead.streamlog.values import GrantRun, LogObject
 from fairlead.wire.control import (
@@ -214,6 +216,29 @@ async def test_topic_numbers_and_places_of_rows_are_answered(sf: Site) -> None:
     assert isinstance(located, Located)
     assert located.end == shard.announced.end
     assert located.objects
+
+
+async def test_what_is_announced_while_rows_are_located_is_read_by_a_repair_too(
+    sf: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The objects may hold it by then, also merged with what was there before; a frame with rows beyond the commit to
+    which it says that it was read is refused, and its link with it."""
+    locate, written = AnnouncedLog.locate, threading.Event()
+
+    def late(log: AnnouncedLog, slices: Collection[int]) -> list[LogObject]:
+        assert written.wait(WAIT_SECONDS)
+        return locate(log, slices)
+
+    monkeypatch.setattr(AnnouncedLog, "locate", late)
+    shard, topic = sf.cluster.stream(SHIPS).topic("a")
+    reader = ConnectedReader(sf.cluster, ReaderHello("w", 1))
+    locating = asyncio.ensure_future(reader.locate(Locate(*key_of(sf), topic.number, 0, 0)))
+    await asyncio.sleep(0)
+    await sf.write(SHIPS, "a", b"3")
+    written.set()
+    await locating
+    (located,) = await said(reader)
+    assert located.end == max(each.end for each in located.objects) == shard.announced.end
 
 
 @pytest.mark.parametrize("path", ["reader", "sink"])

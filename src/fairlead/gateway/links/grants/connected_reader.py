@@ -187,8 +187,10 @@ class ConnectedReader:
         if shard is None:
             return
         end = shard.announced.end
-        cuts = shard.state.dead_in(asked.number, asked.partition)
         objects = await asyncio.to_thread(shard.announced.locate, {slice_of_number(asked.number)})
+        # They may hold what was announced, and merged, meanwhile: a repair reads it too, and says so.
+        end = max([end, *(each.end for each in objects)])
+        cuts = shard.state.dead_in(asked.number, asked.partition)
         self._put(
             Located(
                 asked.source,
