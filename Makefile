@@ -47,6 +47,7 @@ demo-shipping: setup java ## ducks from Tokyo to London and Sydney: five offices
 
 test: setup java ## sets up what the tests need and runs them all; PYTEST_ARGS="-k name" some
 	scripts/interop-setup
+	@$(BIN)/python -m pip install --quiet --group charts
 	@$(MAKE) --no-print-directory --jobs 3 $(COMPUTING)
 	@$(MAKE) --no-print-directory --jobs 2 $(WAITING)
 

@@ -252,6 +252,7 @@ class Play:
             rows == once == total,
             f"{rows:,} rows, {once:,} different, of {total:,}",
         )
+        self.stage.note(queries.PICTURE.strip())
         for what, source in (("stream", queries.now(spark, self._at[CENTRE].http)), ("table", consolidated)):
             lines = queries.picture(spark, source)
             self.stage.claim(

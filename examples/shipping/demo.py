@@ -1,6 +1,6 @@
 """`make demo-shipping`: ducks go from Tokyo to Singapore, Sydney and London; ports, headquarters and others watch.
 
-    python -m examples.shipping.demo [--chart .make/shipping.png] [--keep]
+    python -m examples.shipping.demo [--chart .make/shipping.png | --no-chart] [--keep]
 
 Nine clusters: five offices of Big Blue, a manufacturer's, a port authority's, and one on each of two ships. Every line
 of the last table is a claim with what was measured. The exit code is 0 only if all of them hold. Everything that was
@@ -30,6 +30,7 @@ def main() -> int:
     """Run it; the exit code."""
     parser = argparse.ArgumentParser(description="Containers of ducks, from port to port.")
     parser.add_argument("--chart", type=Path, default=ROOT / ".make" / "shipping.png", help="where the picture goes")
+    parser.add_argument("--no-chart", action="store_true", help="draw none")
     parser.add_argument("--acts", type=int, default=len(ACTS), help="end after so many acts")
     parser.add_argument("--keep", action="store_true", help="keep data and logs")
     options = parser.parse_args()
@@ -53,7 +54,7 @@ def _play(sites: Sites, console: Console, options: argparse.Namespace) -> Play:
     finally:
         play.end()
     console.print(table("containers of ducks", play.stage.claims))
-    if options.acts == len(ACTS) and play.stage.good:
+    if options.acts == len(ACTS) and play.stage.good and not options.no_chart:
         from examples.shipping.picture import Seen, draw  # needs matplotlib, and nothing else here does
 
         seen = Seen(play.tracks, len(play.alerted), PORTS[sydney.PORT], play.watch.course)

@@ -22,6 +22,7 @@ class Delays:
     """In seconds, over all alerts and offices."""
 
     median: float
+    p99: float
     most: float
     count: int
 
@@ -74,4 +75,6 @@ def delays(seen: Mapping[str, Mapping[Alert, float]], alerts: Iterable[Alert]) -
     """Of some alerts, in all offices that have seen them."""
     chosen = set(alerts)
     found = sorted(after for office in seen.values() for alert, after in office.items() if alert in chosen)
-    return Delays(percentile(found, 0.5), found[-1], len(found)) if found else Delays(0, 0, 0)
+    if not found:
+        return Delays(0, 0, 0, 0)
+    return Delays(percentile(found, 0.5), percentile(found, 0.99), found[-1], len(found))

@@ -11,7 +11,7 @@ from benchmarks.results import Run
 
 from tests.benchmarks.fakes import run_of
 
-pytest.importorskip("matplotlib", reason="only the bench and demos with a chart install it")
+pytest.importorskip("matplotlib", reason="make test, demos with a chart and the bench install it")
 
 from benchmarks.charts import draw, latency, throughput
 

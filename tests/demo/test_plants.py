@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from examples.plants.metrics import FAULTS, MACHINES, PLANTS, Made, readings, topics
 from examples.plants.queries import Line
+from tests.support.charts import chart_options, drawn
 
 ROOT = Path(__file__).parents[2]
 SMALL = {**os.environ, "FAIRLEAD_REPLICATOR_WORKERS": "1"}
@@ -57,7 +58,7 @@ def test_a_plant_counts_readings_units_and_faults() -> None:
 
 def test_a_chart_is_drawn(tmp_path: Path) -> None:
     """A line that only one plant has included, and one without faults."""
-    pytest.importorskip("matplotlib", reason="only demos with a chart and the bench install it")
+    pytest.importorskip("matplotlib", reason="make test, demos with a chart and the bench install it")
     from examples.plants.chart import draw
     from examples.plants.course import Course
 
@@ -70,9 +71,11 @@ def test_a_chart_is_drawn(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)  # three clusters start, where others work beside it
-def test_the_demo_plays_small_and_all_of_its_claims_hold() -> None:
+def test_the_demo_plays_small_and_all_of_its_claims_hold(tmp_path: Path) -> None:
     """Three clusters, Spark killed in the middle: as people see it, with few readings."""
-    command = [sys.executable, "-m", "examples.plants.demo", "--rate", "50", "--away", "1", "--no-chart"]
+    chart = tmp_path / "plants.png"
+    command = [sys.executable, "-m", "examples.plants.demo", "--rate", "50", "--away", "1", *chart_options(chart)]
     played = subprocess.run(command, cwd=ROOT, env=SMALL, capture_output=True, text=True, timeout=800, check=False)
     assert played.returncode == 0, played.stdout + played.stderr
     assert "OK: 11 claims hold" in played.stdout
+    assert drawn(chart)

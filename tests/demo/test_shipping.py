@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from examples.shipping import cargo, fleet, textmap
@@ -16,14 +19,15 @@ from examples.shipping.acts.reckoning import heard_in_singapore, moved_table
 from examples.shipping.fleet import CLUSTERS, HUB, OFFICES, SHIPS, WORLDWIDE, Link
 from examples.shipping.harbour import call_at, short
 from examples.shipping.lookout import Sightings, delays
-from examples.shipping.play import lying, voyage
+from examples.shipping.play import Play, lying, voyage
 from examples.shipping.receivers import gapless
 from examples.shipping.routes import PORTS
 from examples.shipping.sensors import BEGAN_MS
 from examples.shipping.textmap import HEIGHT, WIDTH, Ship
 from examples.shipping.watch import Course, Line, Moved, Watch, line_of, summed
 from examples.shipping.world import counts_through, stages_of
-from examples.ships.sites import Site, SiteFailed
+from examples.ships.sites import Site, SiteFailed, Sites
+from rich.console import Console
 from tests.support.waiting import wait_until
 
 TOPIC = "/containers/blue:BBLU0001000"
@@ -235,11 +239,27 @@ def test_delays_are_those_of_the_chosen_alerts_in_all_offices() -> None:
     alert = ("C1", "overboard")
     seen = {"tokyo": {alert: 1.0, ("C2", "silent"): 9.0}, "london": {alert: 3.0}, "sydney": {alert: 2.0}}
     found = delays(seen, [alert])
-    assert (found.median, found.most, found.count) == (2.0, 3.0, 3)
+    assert (found.median, found.p99, found.most, found.count) == (2.0, 3.0, 3.0, 3)
     assert delays(seen, [("C3", "overboard")]).count == 0
 
 
 # ---------------------------------------------------------------- map and picture
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_on_a_terminal_the_map_moves_while_a_ship_sails(tmp_path: Path, terminal: bool) -> None:
+    """With the records that wait on board. Elsewhere it is printed only when the story says so."""
+    shown = io.StringIO()
+    play = Play(Sites(tmp_path), Console(file=shown, force_terminal=terminal, width=WIDTH, height=2 * HEIGHT))
+    play.watch = cast(Watch, SimpleNamespace(course=Course("A")))
+    with play.moving():
+        for place, waits in ((PORTS["tokyo"], "5"), (PORTS["sydney"], "1,700")):
+            play.ships["bluewhale"] = Ship("bluewhale", place, "sails", int(waits.replace(",", "")))
+            if terminal:
+                wait_until(lambda waits=waits: f"{waits} records wait" in shown.getvalue(), "the map says so")  # type: ignore[misc]
+    rows = re.sub(r"\x1b\[[?0-9;]*[A-Za-z]", "", shown.getvalue()).splitlines()
+    places = {row.index("▲ bluewhale") for row in rows if "▲ bluewhale" in row and "sails" not in row}
+    assert len(places) == (2 if terminal else 0)
 
 
 def test_the_map_has_all_offices_ships_and_what_waits() -> None:
@@ -271,7 +291,7 @@ def test_los_angeles_lies_east_of_sydney_on_the_map() -> None:
 
 def test_a_picture_is_drawn(tmp_path: Path) -> None:
     """Also of a ship that has gone nowhere yet."""
-    pytest.importorskip("matplotlib", reason="only demos with a chart and the bench install it")
+    pytest.importorskip("matplotlib", reason="make test, demos with a chart and the bench install it")
     from examples.shipping.picture import Seen, draw
 
     course = Course("A")
