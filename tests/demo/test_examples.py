@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ _SCRIPT_SECONDS = 800
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HERE, THERE = "sanfrancisco", "newyork"
+STREAM_BY_HAND = "/handmade"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +40,43 @@ class Pair:
     there: Site
 
     def script(self, name: str, *arguments: str) -> list[str]:
-        """What an example prints, line by line, with the commands of this Python first in the path."""
+        """What an example prints, line by line."""
         program = [sys.executable] if name.endswith(".py") else []
-        environment = {
-            **os.environ,
-            "PATH": f"{install_scripts(self.folder / 'bin')}:{os.environ['PATH']}",
-            "FAIRLEAD_CLUSTERS": str(self.folder / "clusters.toml"),
-        }
+        return self._run([*program, str(EXAMPLES / name), *arguments]).splitlines()
+
+    def types(self, line: str) -> str:
+        """What a line of `examples/README.md` prints; clusters are at other addresses here than by default."""
+        for shown, own in (
+            ("produce_and_consume.py", f"produce_and_consume.py {self.here.kafka}"),
+            *(("127.0.0.1:9092", self.here.kafka), ("127.0.0.1:9093", self.there.kafka)),
+            *(("http://127.0.0.1:7660", self.here.url), ("http://127.0.0.1:7661", self.there.url)),
+        ):
+            line = line.replace(shown, own)
+        return self._run(["bash", "-o", "pipefail", "-c", line])
+
+    def _run(self, command: list[str]) -> str:
+        """With the commands of this Python first in the path."""
+        path = (str(install_scripts(self.folder / "bin")), str(Path(sys.executable).parent), os.environ["PATH"])
+        own = {"PATH": ":".join(path), "FAIRLEAD_CLUSTERS": str(self.folder / "clusters.toml")}
         done = subprocess.run(
-            [*program, str(EXAMPLES / name), *arguments],
+            command,
+            cwd=self.folder,
+            env={**os.environ, **own},
             capture_output=True,
             text=True,
             timeout=_SCRIPT_SECONDS,
             check=False,
-            env=environment,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout.splitlines()
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+
+def typed(section: int) -> list[str]:
+    """The lines that a section of `examples/README.md` says to type."""
+    text = (EXAMPLES / "README.md").read_text().split(f"\n## {section} ")[1].split("\n## ")[0]
+    return [
+        line for block in re.findall(r"^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL) for line in block.splitlines()
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +89,9 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 @pytest.fixture(scope="module")
 def replicated(pair: Pair) -> list[str]:
     """A stream with two records, set up by hand at the other site; what the procedure printed."""
-    pair.here.cli("stream", "create", "-path", "/activity", "-ttl", "99")
-    produce(pair.here, "/activity:topic_1", b"one", b"two")
-    return pair.script("manual-procedure.sh", f"/mapr/{HERE}/activity", f"/mapr/{THERE}/activity")
+    pair.here.cli("stream", "create", "-path", STREAM_BY_HAND, "-ttl", "99999")
+    produce(pair.here, f"{STREAM_BY_HAND}:topic_1", b"one", b"two")
+    return pair.script("manual-procedure.sh", f"/mapr/{HERE}{STREAM_BY_HAND}", f"/mapr/{THERE}{STREAM_BY_HAND}")
 
 
 @pytest.fixture(scope="module")
@@ -94,20 +116,49 @@ def consumed(site: Site, topic: str) -> list[str]:
     return [" ".join(line.split("\t")[0:2] + line.split("\t")[3:]) for line in done.stdout.splitlines()]
 
 
-def test_ten_lines_produce_and_consume(pair: Pair) -> None:
-    """Nothing has to be made before."""
-    printed = pair.script("produce_and_consume.py", pair.here.kafka)
-    assert printed == ["0 b'ever-given' b'12.5'", "1 b'ever-given' b'13.0'", "2 b'ever-given' b'13.4'"]
+def test_the_readme_works_word_by_word(pair: Pair) -> None:
+    """From ten lines to a query that goes on at another site, which goes on there alone when it is typed again."""
+    (pair.folder / "examples").symlink_to(EXAMPLES)
+    lines = [line for section in range(1, 5) for line in typed(section)]
+    said = {line: pair.types(line) for line in lines}
+
+    def of(words: str) -> str:
+        (found,) = (out for line, out in said.items() if words in line)
+        return found
+
+    assert of("produce_and_consume").splitlines() == [
+        *("0 b'ever-given' b'12.5'", "1 b'ever-given' b'13.0'", "2 b'ever-given' b'13.4'")
+    ]
+    assert of("group_fails_over").splitlines() == [
+        *(f"{pair.here.kafka} {number} b'{number + 1}'" for number in range(5)),
+        *(f"{pair.there.kafka} {number} b'{number + 1}'" for number in range(5, 10)),
+    ]
+    assert re.fullmatch(r"0\t0\t\d+\thello\n", of("newyork/activity:first"))
+    assert of("records_and_back") == "ever-given 13.4\n"
+    assert of("consume fastest") == 'ever-given\t{"knots":13.4}\n'
+    (moving,) = (line for line in lines if "query_moves" in line)
+    assert _rows(said[moving]) == ["|first|0|0|hello|"]
+    produce(pair.here, "/activity:first", b"world")
+    wait_until(lambda: len(consumed(pair.there, "/activity:first")) == 2, "the second record has arrived")
+    assert _rows(pair.types(moving)) == ["|first|0|0|hello|", "|first|0|1|world|"]
+
+
+def _rows(shown: str) -> list[str]:
+    """Of a table as Spark prints it."""
+    return [row.replace(" ", "") for row in shown.splitlines() if row.startswith("|")][1:]
 
 
 def test_a_stream_is_replicated_by_hand(pair: Pair, replicated: list[str]) -> None:
     """What was there is copied, with the stream's settings; what comes later follows, at the same offsets."""
-    assert f"/mapr/{THERE}/activity" in "\n".join(replicated)
-    assert consumed(pair.there, "/activity:topic_1")[:2] == ["0 0 one", "0 1 two"]
-    assert "ttl                   99" in pair.there.cli("stream", "info", "-path", f"/mapr/{THERE}/activity").stdout
-    produce(pair.here, "/activity:topic_1", b"three")
-    expected = consumed(pair.here, "/activity:topic_1")
-    wait_until(lambda: consumed(pair.there, "/activity:topic_1") == expected, "the third record has arrived")
+    assert f"/mapr/{THERE}{STREAM_BY_HAND}" in "\n".join(replicated)
+    assert consumed(pair.there, f"{STREAM_BY_HAND}:topic_1")[:2] == ["0 0 one", "0 1 two"]
+    assert (
+        "ttl                   99999"
+        in pair.there.cli("stream", "info", "-path", f"/mapr/{THERE}{STREAM_BY_HAND}").stdout
+    )
+    produce(pair.here, f"{STREAM_BY_HAND}:topic_1", b"three")
+    expected = consumed(pair.here, f"{STREAM_BY_HAND}:topic_1")
+    wait_until(lambda: consumed(pair.there, f"{STREAM_BY_HAND}:topic_1") == expected, "the third record has arrived")
 
 
 def test_a_stream_is_replicated_by_hand_inside_one_cluster(pair: Pair) -> None:
@@ -121,26 +172,15 @@ def test_a_stream_is_replicated_by_hand_inside_one_cluster(pair: Pair) -> None:
     wait_until(lambda: consumed(pair.here, "/activity2:topic_1") == expected, "the third record has arrived")
 
 
-@pytest.mark.usefixtures("replicated")
-def test_a_group_fails_over(pair: Pair) -> None:
-    """It reads each record once, half of them at each site."""
-    produce(pair.here, "/activity:calls", *(b"%d" % number for number in range(10)))
-    wait_until(lambda: len(consumed(pair.there, "/activity:calls")) == 10, "all records have arrived")
-    printed = pair.script("group_fails_over.py", "/activity:calls", pair.here.kafka, pair.there.kafka)
-    assert printed == [
-        *(f"{pair.here.kafka} {number} b'{number}'" for number in range(5)),
-        *(f"{pair.there.kafka} {number} b'{number}'" for number in range(5, 10)),
-    ]
-
-
 def test_records_come_into_a_dataframe_and_answers_go_back(pair: Pair) -> None:
-    """Over what the first example has produced, without what is no number; the answers are records of another topic."""
+    """Without what is no number; the answers are records of another topic."""
+    before = len(consumed(pair.here, "/default:fastest"))
     produce(pair.here, "speed", b"12.5", b"13.4", key="ever-given")
     produce(pair.here, "speed", b"7", b"unknown", key="emma")
     produce(pair.here, "speed", b"unknown", key="silent")
     printed = pair.script("records_and_back.py", f"/mapr/{HERE}/default")
     assert sorted(printed) == ["emma 7.0", "ever-given 13.4"]
-    found = [line.split()[-1] for line in consumed(pair.here, "/default:fastest")]
+    found = [line.split()[-1] for line in consumed(pair.here, "/default:fastest")[before:]]
     assert sorted(found) == ['{"knots":13.4}', '{"knots":7.0}']
 
 
@@ -148,19 +188,19 @@ def test_records_come_into_a_dataframe_and_answers_go_back(pair: Pair) -> None:
 def test_a_query_goes_on_at_another_site(pair: Pair, spark: SparkSession, tmp_path: Path) -> None:
     """Behind what it has written, also of a topic that is new there; each record of both topics is written once."""
     tables = [str(tmp_path / "0"), str(tmp_path / "1")]
-    produce(pair.here, "/activity:moving", *(b"%d" % number for number in range(10)))
-    query_moves.follow(spark, pair.here.url, "/activity", tables[0])
-    produce(pair.here, "/activity:moving", b"10", b"11")
-    query_moves.follow(spark, pair.here.url, "/activity", tables[0])
-    produce(pair.here, "/activity:moving", b"12", b"13")
-    produce(pair.here, "/activity:new", b"first")
-    expected = {topic: consumed(pair.here, f"/activity:{topic}") for topic in ("moving", "new")}
+    produce(pair.here, f"{STREAM_BY_HAND}:moving", *(b"%d" % number for number in range(10)))
+    query_moves.follow(spark, pair.here.url, STREAM_BY_HAND, tables[0])
+    produce(pair.here, f"{STREAM_BY_HAND}:moving", b"10", b"11")
+    query_moves.follow(spark, pair.here.url, STREAM_BY_HAND, tables[0])
+    produce(pair.here, f"{STREAM_BY_HAND}:moving", b"12", b"13")
+    produce(pair.here, f"{STREAM_BY_HAND}:new", b"first")
+    expected = {topic: consumed(pair.here, f"{STREAM_BY_HAND}:{topic}") for topic in ("moving", "new")}
     wait_until(
-        lambda: expected == {topic: consumed(pair.there, f"/activity:{topic}") for topic in expected},
+        lambda: expected == {topic: consumed(pair.there, f"{STREAM_BY_HAND}:{topic}") for topic in expected},
         "all records have arrived",
     )
     query_moves.follow(
-        spark, pair.there.url, "/activity", tables[1], query_moves.next_offsets(spark.read.parquet(tables[0]))
+        spark, pair.there.url, STREAM_BY_HAND, tables[1], query_moves.next_offsets(spark.read.parquet(tables[0]))
     )
     places = "concat_ws(' ', partition, offset, value) AS line"
     there = spark.read.parquet(tables[1]).selectExpr("topic", places).collect()
@@ -169,10 +209,12 @@ def test_a_query_goes_on_at_another_site(pair: Pair, spark: SparkSession, tmp_pa
         ("moving", "0 13 13"),
         ("new", "0 0 first"),
     }
-    produce(pair.here, "/activity:moving", b"14")
-    expected["moving"] = consumed(pair.here, "/activity:moving")
-    wait_until(lambda: consumed(pair.there, "/activity:moving") == expected["moving"], "the last record has arrived")
-    query_moves.move(spark, "/activity", pair.here.url, pair.there.url, str(tmp_path))  # run again
+    produce(pair.here, f"{STREAM_BY_HAND}:moving", b"14")
+    expected["moving"] = consumed(pair.here, f"{STREAM_BY_HAND}:moving")
+    wait_until(
+        lambda: consumed(pair.there, f"{STREAM_BY_HAND}:moving") == expected["moving"], "the last record has arrived"
+    )
+    query_moves.move(spark, STREAM_BY_HAND, pair.here.url, pair.there.url, str(tmp_path))  # run again
     rows = spark.read.parquet(*tables).where("topic IN ('moving', 'new')").selectExpr("topic", places).collect()
     assert sorted(row.line for row in rows if row.topic == "moving") == sorted(expected["moving"])
     assert len(rows) == 16
