@@ -245,6 +245,9 @@ def test_masters_of_one_another_hold_the_same_after_kills_cuts_conflicts_filters
         ours = [each for each in acknowledged if each.place.topic in own]
         doubled = [each for each in acknowledged if each.place.topic not in own]
         with suppress(TimeoutError):  # what follows says what is missing
+            # The site that was killed last may have to start its Spark first.
+            wait_until(partial(all_sent, sites), "all links have sent all", every_seconds=1)
+        with suppress(TimeoutError):
             wait_until(
                 partial(same, masters, ours, doubled), "all that was acknowledged is everywhere", every_seconds=1
             )
@@ -323,6 +326,10 @@ def same(masters: Masters, ours: Sequence[Acknowledged], doubled: Sequence[Ackno
     lines += misnamed(masters, doubled, found)
     say(f"{len(lines)} faults", *lines[:3])
     return not lines
+
+
+def all_sent(sites: Sequence[Site]) -> bool:
+    return all(row["isUptodate"] for site in sites for row in rows(site, "stream/replica/list", path=STREAM))
 
 
 def wrong(acknowledged: Sequence[Acknowledged], found: dict[str, Stored]) -> list[str]:
