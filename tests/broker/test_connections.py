@@ -349,7 +349,8 @@ def test_a_full_disk_refuses_batches_and_not_deletions(tmp_path: Path) -> None:
 
 
 def test_a_topic_owned_elsewhere_is_read_only(running_broker: RunningBroker) -> None:
-    """POLICY_VIOLATION with the owner in the message and in the log, by its path though it is no neighbour."""
+    """POLICY_VIOLATION with the owner in the message and in the log, by its path though it is no neighbour. Deletion
+    and growth say so too."""
     from fairlead.streamlog.requests.topics import put_topic
     from fairlead.streamlog.values import Topic
 
@@ -363,15 +364,13 @@ def test_a_topic_owned_elsewhere_is_read_only(running_broker: RunningBroker) -> 
     running_broker.submit(shard, request)
     with WireClient(running_broker.address) as client, capture_logs() as logs:
         partition = partition_of(client.exchange(PRODUCE, V_PRODUCE, produce_body("copy", one_record())))
-        assert partition.error_code == 44
-        assert "owned by /mapr/sydney/cargo" in partition.error_message
-        assert "`fairlead cluster list` shows the addresses of sydney" in partition.error_message
-        (result,) = client.call(20, 1, topic_names=["copy"], timeout=TIMEOUT).responses
-        assert result.error_code == 44
-        (result,) = client.call(
-            37, 1, topics=[{"name": "copy", "count": 2}], timeout=TIMEOUT, validate_only=False
-        ).results
-        assert result.error_code == 44
+        (deleted,) = client.call(20, 5, topic_names=["copy"], timeout=TIMEOUT).responses
+        wider = [{"name": "copy", "count": 2, "assignments": None}]
+        (grown,) = client.call(37, 1, topics=wider, timeout=TIMEOUT, validate_only=False).results
+        for answer in (partition, deleted, grown):
+            assert answer.error_code == 44
+            assert "owned by /mapr/sydney/cargo" in answer.error_message
+            assert "`fairlead cluster list` shows the addresses of sydney" in answer.error_message
     assert [line["event"] for line in logs] == ["produce refused"]
     assert "/mapr/sydney/cargo" in str(logs)
 

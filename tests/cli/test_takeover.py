@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,38 @@ def test_what_is_known_is_shown_before_anything_is_asked(fairlead: CommandLine, 
     assert said[6].startswith("fairlead: Take over 2 topics of /s?")
     assert "add --yes to go on without asking" in said[6]
     assert [params.get("dryrun") for params in asked] == ["true"]
+
+
+class Terminal(io.StringIO):
+    """Somebody is there, and types this."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("typed", ["n\n", "\n", "No\n", "yeah\nq\nn\n", "yeah\n", ""])
+def test_without_a_yes_nothing_is_taken_over(
+    fairlead: CommandLine, asked: list[Mapping[str, Any]], monkeypatch: pytest.MonkeyPatch, typed: str
+) -> None:
+    """What is neither yes nor no is asked again; where the input ends, or nothing is typed but Enter, it is no."""
+    monkeypatch.setattr("sys.stdin", Terminal(typed))
+    done = fairlead(f"{LINE} -json")
+    assert (done.code, done.out) == (130, "")
+    assert done.err.endswith("fairlead: stopped\n")
+    assert done.err.count("Take over 2 topics of /s?") == max(typed.count("\n"), 1) + (typed == "yeah\n")
+    assert [params.get("dryrun") for params in asked] == ["true"]
+
+
+def test_with_a_yes_what_was_shown_is_taken_over(
+    fairlead: CommandLine, asked: list[Mapping[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The question stands beside the results, which may go to a program."""
+    monkeypatch.setattr("sys.stdin", Terminal("what?\nYes\n"))
+    done = fairlead(f"{LINE} -json")
+    assert done.code == 0
+    assert done.json["data"][0]["changed"] == 2
+    assert done.err.count("no part of them any more") == 2
+    assert [params.get("dryrun") for params in asked] == ["true", None]
 
 
 def test_with_yes_the_topics_are_taken_over_at_once(fairlead: CommandLine, asked: list[Mapping[str, Any]]) -> None:

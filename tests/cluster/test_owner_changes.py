@@ -6,7 +6,7 @@ from functools import partial
 
 from tests.cluster.opening import Open
 
-from fairlead.cluster.owner_changes import OwnerChanges, changed_to, diverged_of, owner_changes
+from fairlead.cluster.owner_changes import OwnerChanges, diverged_of, owner_changes, unheard_by
 from fairlead.cluster.values import StreamSettings
 from fairlead.streamlog.requests.topics import put_topic
 
@@ -24,5 +24,5 @@ async def test_topics_that_are_ours_and_lack_records_are_pending(open_cluster: O
         await stream.shard_for(name).submit(partial(put_topic, topic=given, origin=OTHER, via=None))
     plain = await stream.create_topic("carla", 1)
     assert owner_changes(stream) == OwnerChanges(1, 0, 0, 0)
-    assert [changed_to(stream, owner) for owner in (stream.id, OTHER)] == [1, 1]
+    assert [len([*unheard_by(stream, owner)]) for owner in (stream.id, OTHER)] == [1, 1]
     assert diverged_of(stream, plain) == []

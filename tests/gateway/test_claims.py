@@ -14,6 +14,7 @@ from fairlead.cluster import owner_log
 from fairlead.cluster.jobs import JobRecord
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.claims import ClaimOptions
+from fairlead.gateway.links.orders import chosen
 from fairlead.model.errors import InvalidValue, NotOwner, StorageUnavailable, UnknownTopic
 from fairlead.protocol.batch import LOG_APPEND_TIME, TRANSACTIONAL, read_header, set_offset
 from fairlead.streamlog.requests.claim import claim
@@ -139,8 +140,33 @@ async def test_an_expression_means_the_diverged_topics_among_those_that_it_match
     await ships.create_topic("three")
     job = await claimed(sf, ".*")
     assert (job.total, job.changed, job.brought) == (2, 2, 2)
-    with pytest.raises(InvalidValue, match="names no diverged or pending topic"):
+    with pytest.raises(InvalidValue, match="matches no diverged or pending topic"):
         await claimed(sf, "one|two")
+
+
+async def test_as_many_as_can_be_claimed_at_once_may_lie_among_more_topics(
+    sf: Site, ships: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream has hundreds of thousands of topics, and `.*` means the few that keep something."""
+    monkeypatch.setattr(chosen, "TOPICS_MAX", 2)
+    for name in ("one", "two"):
+        await tailed(ships, name, b"x")
+    job = await claimed(sf, ".*")
+    assert (job.changed, job.brought) == (2, 2)
+    await tailed(ships, "three", b"x")
+    with pytest.raises(InvalidValue, match="3 topics: at most 2 at a time"):
+        await claimed(sf, ".*")
+
+
+async def test_a_list_says_whose_records_are_claimed_and_what_keeps_none_is_refused(sf: Site, ships: Stream) -> None:
+    """It was left out without a word."""
+    await tailed(ships, "box", b"a")
+    job = await claimed(sf, "box.diverged.sf.0\nbox\nnone\n")
+    assert (job.total, job.changed, job.brought) == (3, 1, 1)
+    assert {each.topic: each.reason.partition(":")[0] for each in job.refusals} == {
+        "box": "box is no diverged or pending topic",
+        "none": "topic none does not exist in stream /ships",
+    }
 
 
 async def test_what_cannot_be_claimed_is_refused(sf: Site, ships: Stream) -> None:

@@ -14,6 +14,7 @@ from fairlead.gateway.claims import claiming_of
 from fairlead.model.errors import InvalidValue
 from fairlead.protocol.batch import records_of
 from fairlead.protocol.produce import PartitionProduceResponse
+from fairlead.streamlog.ownership.standing import pending_partitions
 from tests.gateway.forwarding import Client, client_of, forwarding, handed_over, numbered, plain, topic_of
 from tests.gateway.rig import SHIPS, Site
 from tests.support.proxy import Proxy
@@ -195,3 +196,38 @@ async def test_a_producer_goes_on_where_it_is_if_its_cluster_becomes_the_owner(
     assert (await final(client, numbered(2, b"2"))).base_offset == 1
     assert await claimed(ny) == 2
     assert values(ny) == [b"0", b"2", b"x", b"1"]
+
+
+async def test_what_was_put_aside_is_claimed_once_though_the_owner_changes_twice(
+    sf: Site, ny: Site, client: Client, way: Proxy
+) -> None:
+    """The copy becomes the owner and claims, and gives the topic back: there nothing is left to be claimed but what
+    goes aside after that."""
+    await final(client, numbered(0, b"0"))
+    cut(way)
+    for batch in (plain(b"x"), numbered(1, b"1")):
+        assert (await final(client, batch)).base_offset == ASIDE
+    await healed(way, ny)
+    await moved(sf, ny)
+    assert await claimed(ny) == 2
+    assert (await final(client, numbered(2, b"2"))).base_offset == 3
+    await moved(ny, sf)
+    await until(lambda: sf.ends(SHIPS).get(PENDING) == 2)
+    assert await claimed(sf) == 0
+    cut(way)
+    assert (await final(client, numbered(3, b"3"))).base_offset == ASIDE
+    await healed(way, ny)
+    await until(lambda: sf.ends(SHIPS).get(PENDING) == 3)
+    assert await claimed(sf) == 1
+    assert values(sf) == [b"0", b"x", b"1", b"2", b"3"]
+    await moved(sf, ny)
+    assert await claimed(ny) == 0
+
+
+async def moved(site: Site, to: Site) -> None:
+    """The owner of the topic hands it over, and the other one may write it."""
+    await handed_over(site, "box", to)
+    stream = to.cluster.stream(SHIPS)
+    shard, _ = stream.topic("box")
+    await until(lambda: stream.topic("box")[1].owner == stream.id)
+    await until(lambda: not [*pending_partitions(stream.topic("box")[1], shard.state)])

@@ -102,8 +102,31 @@ def confirm(question: str, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise BadRequest(f"{question} Nobody can answer here: add --yes to go on without asking")
-    if not typer.confirm(question):
+    if not _agreed(question):
         raise typer.Abort
+
+
+def _agreed(question: str) -> bool:
+    """Ask whoever is at the terminal until the answer is yes or no; Enter alone is no. On standard error, since what
+    the command finds may go to a file or a program.
+
+    Raises:
+        typer.Abort: there is no answer (Ctrl-C, Ctrl-D).
+    """
+    while True:
+        print(f"{question} [y/N]: ", end="", file=sys.stderr, flush=True)
+        try:
+            line = sys.stdin.readline()
+        except KeyboardInterrupt:
+            raise typer.Abort from None
+        if not line:
+            raise typer.Abort
+        answer = line.strip().lower()
+        if answer in {"y", "yes"}:
+            return True
+        if answer in {"", "n", "no"}:
+            return False
+        print("answer y or n", file=sys.stderr)
 
 
 def _function(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeAlias
 
 from fairlead.cluster.claims import Claiming, parent
 from fairlead.cluster.stream import Stream
 from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.requests.diverged import parent_of
 from fairlead.streamlog.requests.pending import put_aside_at
+from fairlead.streamlog.state.tables import TopicTable
 from fairlead.streamlog.values import Topic
-from fairlead.streamlog.writing.shard import Shard
+
+TopicPlace: TypeAlias = tuple[int, int]
+"""A topic of a stream: the place of its shard, and its number there, which no other topic ever has."""
 
 
 class OwnerChanges(NamedTuple):
@@ -33,7 +36,7 @@ class OwnerChanges(NamedTuple):
 
 def owner_changes(stream: Stream) -> OwnerChanges:
     """Blocking: every topic whose owner has changed is looked at."""
-    pending = sum(_pending(shard, stream.id) for shard in stream.shards)
+    pending = sum(1 for _ in pending_of(stream))
     cuts = [found for shard in stream.shards for _, found in shard.state.cut_items()]
     uncopied = sum(any(cut.keep is not None for cut in found) for found in cuts)
     apart = [each for each, _ in _kept_apart(stream)]
@@ -60,6 +63,11 @@ def put_aside_for(stream: Stream, topic: Topic) -> list[str]:
     return _names_of(stream, topic, pending=True)
 
 
+def kept_apart(stream: Stream) -> Iterator[str]:
+    """The names of all topics here that keep something for another one."""
+    return (topic.name for topic, _ in _kept_apart(stream))
+
+
 def _names_of(stream: Stream, topic: Topic, *, pending: bool) -> list[str]:
     kept = (each for each, of in _kept_apart(stream) if of == topic.incarnation)
     return sorted(each.name for each in kept if _is_pending(each) is pending)
@@ -79,15 +87,32 @@ def _kept_apart(stream: Stream) -> Iterator[tuple[Topic, bytes]]:
                 yield topic, parent
 
 
-def changed_to(stream: Stream, owner: bytes) -> int:
-    """Topics that another stream owned before that owner."""
-    tables = [shard.state.topic_table for shard in stream.shards]
-    return sum(table.owner(number) == owner for table in tables for number in list(table.since))
+def pending_of(stream: Stream) -> Iterator[tuple[TopicPlace, int]]:
+    """The topics that the stream owns and cannot write yet, and how many records of the owner before each lacks.
+    Blocking: every topic of its own whose owner has changed is looked at."""
+    for place in _changed_to(stream, stream.id):
+        state = stream.shards[place[0]].state
+        topic = state.topic(place[1])
+        lacking = [] if topic is None else [each.start - each.end for each in pending_partitions(topic, state)]
+        if lacking:
+            yield place, sum(max(each, 0) for each in lacking)
 
 
-def _pending(shard: Shard, owner: bytes) -> int:
-    table, found = shard.state.topic_table, 0
-    for number in list(table.since):
-        topic = table.get(number) if table.owner(number) == owner else None
-        found += topic is not None and any(pending_partitions(topic, shard.state))
-    return found
+def unheard_by(stream: Stream, owner: bytes) -> Iterator[TopicPlace]:
+    """The topics that another stream owned before that owner, but for those of which a record of its own is here: of
+    these it has heard. Blocking: every topic whose owner has changed is looked at."""
+    return (place for place in _changed_to(stream, owner) if not _table(stream, place).has_begun(place[1]))
+
+
+def owned_ones(stream: Stream, owner: bytes, places: Iterable[TopicPlace]) -> Iterator[TopicPlace]:
+    """Those of these topics that are there and owned by that stream."""
+    return (place for place in places if _table(stream, place).owner(place[1]) == owner)
+
+
+def _changed_to(stream: Stream, owner: bytes) -> Iterator[TopicPlace]:
+    numbers = ((n, number) for n, shard in enumerate(stream.shards) for number in list(shard.state.topic_table.since))
+    return owned_ones(stream, owner, numbers)
+
+
+def _table(stream: Stream, place: TopicPlace) -> TopicTable:
+    return stream.shards[place[0]].state.topic_table

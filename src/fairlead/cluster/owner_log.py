@@ -111,6 +111,26 @@ class OwnerLog:
         """Records that were written to a topic whose owner is away are in a topic of their own."""
         self._aside.add((topic, into), records)
 
+    def unconfirmed(self, owner: str, topics: Sequence[str], why: str) -> None:
+        """These were handed over a while ago to an owner that has not heard of it; `why`: what ails the link there."""
+        event = "topics are handed over and not confirmed"
+        log.warning(event, stream=self._path, topics=topics[:_NAMED_MAX], total=len(topics), owner=owner, why=why)
+
+    def confirmed(self, owner: str, topics: Sequence[str]) -> None:
+        """Of these the owner has heard by now; it was told before that it had not."""
+        event = "topics handed over are confirmed"
+        log.info(event, stream=self._path, topics=topics[:_NAMED_MAX], total=len(topics), owner=owner)
+
+    def unwritable(self, topics: Sequence[str], records: int) -> None:
+        """These are owned here since a while ago, and lack so many records of the owner before."""
+        event = "topics owned here cannot be written yet"
+        log.warning(event, stream=self._path, topics=topics[:_NAMED_MAX], total=len(topics), records=records)
+
+    def writable(self, topics: Sequence[str]) -> None:
+        """These have all by now; it was told before that they had not."""
+        event = "topics owned here can be written now"
+        log.info(event, stream=self._path, topics=topics[:_NAMED_MAX], total=len(topics))
+
     def flush(self) -> None:
         """Write what has come so far; the stream ends."""
         self._tell_lines()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import structlog
@@ -18,6 +19,7 @@ import structlog
 from fairlead.cluster.claims import Claiming, parent
 from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.jobs import BatchOutcome, JobRecord, Refusal
+from fairlead.cluster.owner_changes import kept_apart
 from fairlead.cluster.reaching import not_owner
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.orders.chosen import chosen
@@ -66,22 +68,19 @@ class Claims:
 
     async def prepare(self, path: str, topics: str, options: ClaimOptions) -> tuple[JobRecord, Sequence[str]]:
         """The job that claims diverged topics, and their names. `topics`: a name, names with line breaks between, or a
-        regular expression, of whose topics only the diverged ones are meant.
+        regular expression, which means diverged ones only.
 
         Raises:
             UnknownStream, UnknownTopic: nothing has such a name. InvalidValue: the expression is wrong, or matches no
-                diverged topic, or these are too many.
+                diverged topic, or too many.
             NotOwner: the topic that is to get the records is written elsewhere.
         """
         stream = self._cluster.stream(path)
         if options.into:
             self._owned_here(stream, stream.topic(options.into)[1])
         loop = asyncio.get_running_loop()
-        names = await loop.run_in_executor(self._cluster.lookups, chosen, stream, topics)
-        if len(names) > 1:
-            names = [name for name in names if _is_diverged(stream, name)]
-            if not names:
-                raise InvalidValue(f"-topic {topics!r} names no diverged or pending topic of {stream.path}")
+        meant = partial(chosen, stream, topics, kept_apart(stream), "diverged or pending topic")
+        names = await loop.run_in_executor(self._cluster.lookups, meant)
         return self._cluster.jobs.new(CLAIM, stream, options.as_texts(), len(names)), names
 
     async def do(self, job: JobRecord, topics: Sequence[str]) -> BatchOutcome:
@@ -146,8 +145,3 @@ def claiming_of(stream: Stream, topic: Topic, into: str = "") -> Claiming:
     if found.number == topic.number and found.name == topic.name:
         raise InvalidValue(f"-into {into}: that is the diverged topic itself")
     return Claiming(stream, topic, found)
-
-
-def _is_diverged(stream: Stream, name: str) -> bool:
-    found = stream.find_topic(name)
-    return found is None or parent_of(found[1]) is not None

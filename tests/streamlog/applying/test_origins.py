@@ -25,6 +25,7 @@ from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.applying.topics import ANOTHER_OWNER
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
+from fairlead.streamlog.requests.deletion import delete_records
 from fairlead.streamlog.requests.ownership import hand_over
 from fairlead.streamlog.requests.topics import delete_topic, set_configs, set_partitions, take_as
 from fairlead.streamlog.rows import Kind
@@ -125,7 +126,7 @@ def test_what_the_owner_lists_a_partner_may_bring_too() -> None:
 @pytest.mark.parametrize("owner", [B, C])
 def test_a_partner_changes_nothing_of_another_owner(owner: bytes) -> None:
     """Rows that name the topic and its owner, as only the owner could write them: a batch that fits at its end,
-    settings, partitions, a deletion. Each sets the topic aside on this link."""
+    a deletion of records, settings, partitions, a deletion. Each sets the topic aside on this link."""
     replica, victim = fresh(B), fresh(owner)
     log = replica if owner == B else victim
     number = made(log, "theirs").number
@@ -138,9 +139,11 @@ def test_a_partner_changes_nothing_of_another_owner(owner: bytes) -> None:
     mine = made(partner)
     produced(partner, mine.number, b"a")
     produced(partner, mine.number, b"b")
+    committed(partner, lambda d: delete_records(d, mine.number, 0, 1))
     committed(partner, lambda d: set_partitions(d, "ships", 7), lambda d: set_configs(d, "ships", {"a": "b"}))
     committed(partner, lambda d: delete_topic(d, "ships"))
     whole = frame(partner, B, slice_of("ships"), 0)
+    assert Kind.START in {row.kind for row in whole.rows}
     for row in whole.rows:
         taken(replica, in_the_name_of(replace(whole, rows=[row], from_commit=0), topic))
     assert replica.announced.state.by_name("theirs") == topic

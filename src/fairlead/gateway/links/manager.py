@@ -25,6 +25,7 @@ from fairlead.gateway.links.orders.commands import LinkCommands
 from fairlead.gateway.links.orders.copystream import CopyCommands
 from fairlead.gateway.links.orders.naming import Naming
 from fairlead.gateway.links.orders.transfer import Transfers
+from fairlead.gateway.links.owner_watch import OwnerWatch
 from fairlead.gateway.links.pulse import Pulse
 from fairlead.gateway.links.replicator_life import ReplicatorLife
 from fairlead.gateway.links.runner import LinkRunner
@@ -78,6 +79,7 @@ class LinkManager:
         self.cursor_news = CursorNews(cluster, self.running, timing)
         self.catch_up = CatchUp(cluster, self.running, self.cursor_news)
         self.pulse = Pulse(cluster, self.running, new_gateways(), timing)
+        self.owner_watch = OwnerWatch(cluster, self.running, ailments, timing)
         naming = Naming(cluster, clock, randomness)
         self.commands = LinkCommands(
             cluster,
@@ -98,11 +100,13 @@ class LinkManager:
         """Run the links there are, and follow changes of their records."""
         self.runner.start()
         self.pulse.start()
+        self.owner_watch.start()
         self.cursor_news.start()
 
     async def close(self) -> None:
         """End all links."""
         await self.cursor_news.close()
+        await self.owner_watch.close()
         await self.pulse.close()
         await self.widenings.close()
         await self.runner.close()

@@ -103,6 +103,8 @@ class TopicTable:
         """Of the topics that have another name at their owner than here."""
         self.since: dict[int, Since] = {}
         """Of the topics whose owner has changed."""
+        self.owner_changes = 0
+        """Grows with each row of a topic whose owner has changed: until it does, no other topic is one."""
         self.deleted_to: dict[int, tuple[int, ...]] = {}
         """Of the topics of which an owner before the present one had deleted records."""
         self.ext: dict[int, Mapping[str, Any]] = {}
@@ -133,6 +135,11 @@ class TopicTable:
     def owner(self, number: int) -> bytes | None:
         """Id of the stream that owns the topic; None if there is no such topic."""
         return self.owners[number] if self.has(number) else None
+
+    def has_begun(self, number: int) -> bool:
+        """Whether a record of the topic's present epoch is here, in any of its partitions."""
+        first = self.slot[number]
+        return self.epoch[number] in self._partitions.epoch[first : first + self.partition_count(number)]
 
     def numbers(self) -> Iterator[int]:
         """The numbers in use, in order. Topics may come and go meanwhile."""
@@ -193,6 +200,7 @@ class TopicTable:
         _set(self.lives, number, life_of(topic.configs))
         _set(self.homes, number, topic.home if topic.home != topic.name else None)
         _set(self.since, number, topic.since)
+        self.owner_changes += bool(topic.since)
         _set(self.deleted_to, number, topic.deleted_to)
         _set(self.ext, number, topic.ext)
         self._count_owned(number, 1)

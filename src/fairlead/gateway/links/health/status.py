@@ -159,7 +159,7 @@ def _ours(link: RunningLink, stream: Stream) -> dict[str, Any]:
         "positions": _positions(link, stream),
         "partitionsBehind": _behind_total(link, stream) - link.not_sent,
         "conflicts": link.conflicts + len(deleted),
-        "unconfirmedOwner": link.unconfirmed(stream),
+        "unconfirmedOwner": sum(1 for _ in link.unconfirmed(stream)),
         "superseded": 0 if answer is None else answer.superseded_records,
         "behind": [] if answer is None else _all_behind(link, answer, deleted)[:SHOWN_MAX],
         "gapsTotal": 0 if answer is None else answer.gaps_total,

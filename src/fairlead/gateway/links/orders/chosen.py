@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import compress
 from typing import Final
 
@@ -17,8 +18,9 @@ TOPICS_MAX: Final = 50_000
 """Of one command."""
 
 
-def chosen(stream: Stream, topics: str) -> list[str]:
-    """The names that are meant, each once. Blocking.
+def chosen(stream: Stream, topics: str, among: Iterable[str] | None = None, kind: str = "topic") -> list[str]:
+    """The names that are meant, each once. An expression means the topics of the stream, or `among` them those of these
+    names, which are of that kind. Blocking.
 
     Raises:
         InvalidName, InvalidValue, UnknownTopic
@@ -31,22 +33,23 @@ def chosen(stream: Stream, topics: str) -> list[str]:
     try:
         return [stream.topic(check_topic_name(text))[1].name]
     except InvalidName:
-        return _matching(stream, text)
+        names = list(stream.topic_names() if among is None else among)
+        return _matching(names, text, f"{kind} of {stream.path}")
 
 
-def _matching(stream: Stream, expression: str) -> list[str]:
-    """The names that a regular expression matches as a whole, sorted. Blocking: there may be a million.
+def _matching(names: list[str], expression: str, what: str) -> list[str]:
+    """The names that a regular expression matches as a whole, sorted. Blocking: there may be a million. `what` they are
+    the names of.
 
     Raises:
-        InvalidValue: the expression is wrong, or matches nothing.
+        InvalidValue: the expression is wrong, or matches nothing, or too many.
     """
-    names = list(stream.topic_names())
     try:
         found = list(compress(names, whole_matches(expression, names)))
     except pa.ArrowInvalid as error:
         raise InvalidValue(f"-topic {expression!r} is neither a name nor a regular expression: {error}") from error
     if not found:
-        raise InvalidValue(f"-topic {expression!r} matches no topic of {stream.path}")
+        raise InvalidValue(f"-topic {expression!r} matches no {what}")
     _check_count(len(found))
     return sorted(found)
 

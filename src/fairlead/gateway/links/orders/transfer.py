@@ -116,7 +116,8 @@ class Transfers:
             changed += 1
             if running is not None:
                 shard = stream.shard_for(topic.name)
-                running.handed_over[stream.shards.index(shard), shard.announced.end] += 1
+                row_is_below = (stream.shards.index(shard), shard.announced.end)
+                running.handed_over.setdefault(row_is_below, []).append(topic.number)
         refused += refusals((topic.name for topic in topics), outcomes)
         return BatchOutcome(changed, refused)
 

@@ -6,11 +6,11 @@ Owns that knowledge. It never acts on it: others ask, grant and show.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fairlead.cluster.cluster import Cluster
-from fairlead.cluster.owner_changes import changed_to
+from fairlead.cluster.owner_changes import TopicPlace, owned_ones, unheard_by
 from fairlead.cluster.stream import Stream
 from fairlead.cluster.values import LinkRecord
 from fairlead.gateway.links.running.attention import Attention
@@ -127,9 +127,9 @@ class RunningLink:
     """Ends of the source's shards when the link began in this process."""
     passed: tuple[int, ...] = ()
     """By shard of the source, the commit below which every slice is done; deletions are remembered until then."""
-    handed_over: Counter[tuple[int, int]] = field(default_factory=Counter)
-    """Topics that the replica was made the owner of since this server started, and has not heard of yet; by shard, and
-    the end of its log then."""
+    handed_over: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    """Numbers of the topics that the replica was made the owner of since this server started, and has not heard of yet;
+    by shard, and the end of its log then."""
     shares: bytes | None = None
     """A copy to a replica that has a standing link moves that link's positions, so that nothing is sent twice."""
 
@@ -213,17 +213,19 @@ class RunningLink:
         before, self.passed = self.passed, self.positions.passed(shards)
         return before != self.passed
 
-    def unconfirmed(self, stream: Stream) -> int:
+    def unconfirmed(self, stream: Stream) -> Iterable[TopicPlace]:
         """Topics that the replica was made the owner of, and may not have heard of: their rows are not there yet. Of
-        those of before this server started, all until what was in the log then has passed."""
-        if self.record.replica_stream is None or self.record.once is not None:
-            return 0
+        those of before this server started, all until what was in the log then has passed, but for those of which a
+        record has come back. To look at them blocks, if there are many."""
+        owner = self.record.replica_stream
+        if owner is None or self.record.once is not None:
+            return ()
         if not self.copy_ends or not self.positions.reached(self.copy_ends):
-            return changed_to(stream, self.record.replica_stream)
+            return unheard_by(stream, owner)
         passed = self.positions.passed(len(stream.shards))
-        for shard, end in [key for key in self.handed_over if passed[key[0]] >= key[1]]:
-            del self.handed_over[shard, end]
-        return self.handed_over.total()
+        self.handed_over = {key: found for key, found in self.handed_over.items() if passed[key[0]] < key[1]}
+        waiting = [(shard, number) for (shard, _), numbers in self.handed_over.items() for number in numbers]
+        return owned_ones(stream, owner, waiting)
 
     def forget(self) -> None:
         """A rescan: nothing is known of where the destination stands."""

@@ -31,6 +31,9 @@ class Timing:
     cursors_s: float = 1.0
     """What groups have committed meanwhile is told to links together; while one is behind, after `cursors_behind_s`."""
     cursors_behind_s: float = 10.0
+    owners_s: float = 60.0
+    """Between two looks for owners that have not heard that they are, or cannot write; those that are found twice are
+    told in the log."""
     stalled_s: float = 60.0
     """Where records wait and nothing arrives for this long, the link has an error."""
 
