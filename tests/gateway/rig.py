@@ -462,7 +462,7 @@ class Worker:
             if (row.topic, row.partition) == (wanted.number, wanted.partition) and row.last_offset >= wanted.end
         ]
         await self._learn(grant, rows)
-        end = max(row.last_offset + 1 for row in rows)
+        end = max((row.last_offset + 1 for row in rows), default=wanted.end)
         frame = Frame(
             link=grant.link,
             run=grant.run,

@@ -24,6 +24,7 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.merging.job import MergeJob, MergeResult
 from fairlead.streamlog.numbers import slice_of_number, slices_of_mask
 from fairlead.streamlog.payloads import History, PositionPayload, TopicPayload
+from fairlead.streamlog.requests.ownership import ROLLED_BACK
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.writing.shard import Shard
@@ -206,7 +207,7 @@ class Model:
         """By name, the incarnations that ever had it, and their first owners."""
         self.tails: dict[bytes, bytes] = {}
         """Incarnations of diverged topics, and those of the topics whose logs were cut."""
-        self.tail_of: dict[tuple[bytes, int, int], bytes] = {}
+        self.tail_of: dict[tuple[bytes, int, int, bool], bytes] = {}
         """By the topic that was cut, the last epoch of the tail and that of the owner for whom: the diverged topic."""
         self.torn: set[str] = set()
         """Sites that were rolled back and had shown more."""
@@ -262,7 +263,8 @@ class Model:
             return
         if payload.keep is not None:
             self.tails[payload.keep] = place[0]
-            known = self.tail_of.setdefault((place[0], row.epoch, payload.by_epoch), payload.keep)
+            written_again = payload.reason == ROLLED_BACK
+            known = self.tail_of.setdefault((place[0], row.epoch, payload.by_epoch, written_again), payload.keep)
             assert known == payload.keep, f"two diverged topics for the tail of epoch {row.epoch} of {place}"
         shown.log_starts[place] = min(shown.log_starts.get(place, 0), row.base_offset)
         shown.deleted_to[place] = min(shown.deleted_to.get(place, 0), row.base_offset)

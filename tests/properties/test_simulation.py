@@ -38,6 +38,9 @@ FOUND = (10119, 10521, 681, 764, 1070)
 """Seeds of worlds where owners change often. A deleted topic that once got more partitions was merged, but for the row
 that made it, and its log could not be opened without its checkpoint. What expired before and after a cut left one START
 row behind it, so that a log told other epochs of the tail without its checkpoint."""
+FOUND_AMONG_MANY = (700059,)
+"""Of worlds of five to eight sites. What a site had written after a restore went into the same diverged topic as what a
+neighbour had that its forced recovery did not wait for."""
 AGAIN = 150
 """A change of the code moves what a seed does: if the recorded one notices no more that a rule is off, so many others
 may."""
@@ -172,6 +175,12 @@ def test_no_record_is_silently_missing_among_five_to_eight_sites(part: int) -> N
 def test_what_a_run_once_found_stays_mended(seed: int) -> None:
     with told(seed):
         Play(seed, kind=MOVES).run()
+
+
+@pytest.mark.parametrize("seed", FOUND_AMONG_MANY)
+def test_what_a_run_among_many_sites_once_found_stays_mended(seed: int) -> None:
+    with told(seed):
+        Play(seed, kind=WIDE[seed % len(WIDE)]).run()
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -27,8 +27,21 @@ from fairlead.streamlog.requests.deletion import delete_records
 from fairlead.streamlog.requests.ownership import Recovered, hand_over, recover, take_over
 from fairlead.streamlog.requests.topics import set_configs, set_partitions
 
+LA = StreamPath(SHIPS, "la")
 TAIL = "box.diverged.sf.0"
-"""The topic that keeps what sf wrote to `box` after it was restored."""
+"""The topic that keeps what others have of sf's, and the owner's history not."""
+
+
+def own_tail(site: Site) -> str:
+    """The topic that keeps what sf wrote to `box` after it was restored; empty as long as there is none."""
+    return next((name for name in site.ends(SHIPS) if name.startswith(f"{TAIL}-")), "")
+
+
+async def copied(site: Site) -> None:
+    """What cuts keep is copied, without waiting for its turn."""
+    for shard in site.cluster.stream(SHIPS).shards:
+        assert shard.copy_tails is not None
+        await shard.copy_tails()
 
 
 async def same(one: Site, other: Site) -> None:
@@ -184,12 +197,12 @@ async def test_what_was_written_since_the_backup_is_kept_in_a_topic_of_its_own(t
         job = await recovered(sf)
         assert (job.state, job.changed) == ("done", 1)
         assert held(sf, "box") == {at: b"%d" % at for at in range(60)}
-        await until(lambda: sf.ends(SHIPS).get(TAIL) == 45)
-        assert held(sf, TAIL) == {at: b"new %d" % at for at in range(40, 45)}
+        await until(lambda: sf.ends(SHIPS).get(own_tail(sf)) == 45)
+        assert held(sf, own_tail(sf)) == {at: b"new %d" % at for at in range(40, 45)}
         await sf.write(SHIPS, "box", b"60")
         await same(sf, ny)
         assert held(ny, "box") == {at: b"%d" % at for at in range(61)}
-        assert held(ny, TAIL) == held(sf, TAIL)
+        assert held(ny, own_tail(sf)) == held(sf, own_tail(sf))
 
 
 async def test_a_topic_that_a_replica_took_over_meanwhile_is_its_own_then(tmp_path: Path, ny: Site) -> None:
@@ -461,6 +474,65 @@ async def test_a_recovery_waits_for_a_neighbour_that_is_away_unless_it_is_forced
         job = await recovered(sf, force=True)
         assert job.state == "done"
         await sf.write(SHIPS, "box", b"x")
+
+
+async def test_a_neighbour_that_was_not_waited_for_is_asked_once_it_is_back(tmp_path: Path, ny: Site) -> None:
+    """Until then a topic that was written here since is set aside there. Its history counts then, as in any recovery,
+    and nothing of either is lost."""
+    async with lost_and_restored(tmp_path, ny) as sf:
+        await until(lambda: stopped(sf))
+        await ny.__aexit__(None)
+        assert (await recovered(sf, force=True)).state == "done"
+        await sf.write(SHIPS, "box", b"x")
+        await ny.__aenter__()
+        await until(lambda: sf.links.list(SHIPS)[0]["conflicts"] == 1)
+        again = await recovered(sf)
+        assert (again.state, again.refused) == ("done", 0)
+        await sf.write(SHIPS, "box", b"5")
+        await until(lambda: ny.end(SHIPS, "box") == 6)
+        assert held(sf, "box") == held(ny, "box") == {at: b"%d" % at for at in range(6)}
+        await copied(sf)
+        assert held(sf, own_tail(sf)) == {2: b"x"}
+
+
+async def test_what_a_neighbour_had_that_was_not_waited_for_is_kept_apart(tmp_path: Path, ny: Site) -> None:
+    """From what sf wrote after it was restored, at the same offsets and in the same epoch: of the records of before ny
+    has some, and la, which is away, has more. Both tails reach ny, each in a topic of its own, to be claimed."""
+    async with Site("la", tmp_path) as la, Site("sf", tmp_path) as sf, Worker(sf):
+        await sf.stream(SHIPS)
+        await set_up(sf, ny)
+        await la.stream(SHIPS)
+        await la.links.add_upstream(SHIPS, SOURCE)
+        await sf.links.add_replica(SHIPS, LA, urls=la.urls)
+        await sf.write(SHIPS, "box", b"0", b"1")
+        await same(sf, ny)
+        old = await backup(tmp_path)
+        await sf.write(SHIPS, "box", b"2")
+        await same(sf, ny)
+        await sf.links.pause(SHIPS, REPLICA)
+        await sf.write(SHIPS, "box", b"3", b"4")
+        await same(sf, la)
+        await ny.links.add_upstream(SHIPS, LA)
+        await la.links.add_replica(SHIPS, REPLICA, urls=ny.urls, paused=True)
+    await ny.links.remove_upstream(SHIPS, SOURCE)
+    async with Site("sf", old) as sf, Worker(sf):
+        for value in (b"new 2", b"new 3", b"new 4"):
+            await sf.write(SHIPS, "box", value)
+        await ny.links.add_upstream(SHIPS, SOURCE)
+        await until(lambda: sf.cluster.stream(SHIPS).rolled_back)
+        assert (await recovered(sf, force=True)).state == "done"
+        assert held(sf, "box") == {0: b"0", 1: b"1", 2: b"2"}
+        await copied(sf)
+        async with Site("la", tmp_path, port=la.port) as la, Worker(la):
+            await until(lambda: sf.cluster.stream(SHIPS).rolled_back)
+            assert (await recovered(sf)).state == "done"
+            await until(lambda: la.end(SHIPS, "box") == 3)
+            await copied(la)
+            await la.links.resume(SHIPS, REPLICA)
+            await until(lambda: [ny.end(SHIPS, name) for name in (TAIL, own_tail(sf))] == [5, 5])
+        assert held(ny, TAIL) == {3: b"3", 4: b"4"}
+        assert held(ny, own_tail(sf)) == {2: b"new 2", 3: b"new 3", 4: b"new 4"}
+        assert held(ny, "box") == {0: b"0", 1: b"1", 2: b"2"}
 
 
 async def test_a_forced_recovery_ends_where_no_records_come(

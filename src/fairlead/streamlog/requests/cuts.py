@@ -70,6 +70,13 @@ def diverged_incarnation(incarnation: bytes, tail_epoch: int, by_epoch: int) -> 
     return uuid5(UUID(bytes=incarnation), f"{tail_epoch} {by_epoch}").bytes
 
 
+def restored_incarnation(incarnation: bytes, tail_epoch: int, by_epoch: int) -> bytes:
+    """Of the topic that keeps what a stream wrote after it was restored from a backup, in an epoch in which it had
+    written before: others may hold, at the same offsets, what it gave out first. Where the new epoch cuts that off, it
+    goes into the topic of `diverged_incarnation`."""
+    return uuid5(UUID(bytes=incarnation), f"{tail_epoch} {by_epoch} restored").bytes
+
+
 def _beginning(draft: Draft, number: int, partition: int, offset: int) -> int:
     """Where the batch or the gap begins in which the offset lies; the offset itself in none."""
     for gap in draft.state.gaps_of(number, partition):

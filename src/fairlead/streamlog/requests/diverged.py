@@ -27,6 +27,7 @@ from fairlead.streamlog.ownership.histories import joined_since
 from fairlead.streamlog.payloads import BEGINS_HERE, History, StartPayload
 from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.reading.slices import read_kept
+from fairlead.streamlog.requests.cuts import restored_incarnation
 from fairlead.streamlog.requests.topics import put_topic, resolve_others
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state.shard_state import ShardState
@@ -254,9 +255,12 @@ def _begin(
 
 
 def names(tail: Tail, cluster: str) -> Iterator[str]:
-    """Names for the diverged topic, best first; `cluster` is that of the tail's owner. The last is nobody else's."""
+    """Names for the diverged topic, best first; `cluster` is that of the tail's owner. The last is nobody else's. The
+    first is what other sites may call another tail of that epoch, if this one was written after a restore."""
     name = f"{tail.topic.name}.diverged.{cluster}.{tail.epoch}"
-    for end in ("", f"-{tail.cut.by_epoch}", f"-{tail.incarnation.hex()}"):
+    restored = restored_incarnation(tail.topic.incarnation, tail.epoch, tail.cut.by_epoch)
+    ends = ("", f"-{tail.cut.by_epoch}", f"-{tail.incarnation.hex()}")
+    for end in ends[tail.incarnation == restored :]:
         yield fitting(name, end)
 
 

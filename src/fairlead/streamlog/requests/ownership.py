@@ -15,7 +15,7 @@ from fairlead.streamlog.ownership.epochs import next_epoch
 from fairlead.streamlog.ownership.histories import Beginning, beginning_of
 from fairlead.streamlog.ownership.standing import is_active
 from fairlead.streamlog.payloads import History
-from fairlead.streamlog.requests.cuts import cut, diverged_incarnation, undelete
+from fairlead.streamlog.requests.cuts import cut, restored_incarnation, undelete
 from fairlead.streamlog.requests.diverged import parent_of
 from fairlead.streamlog.requests.ending import end_transactions
 from fairlead.streamlog.requests.rollback import check_not_rolled_back, forget_coming
@@ -111,7 +111,7 @@ def recover(
     newest = max(found.epoch, *(history[-1][0] for _, history in since if history), 0)
     epoch = next_epoch(newest, writer_epoch_id)
     for each, at in cuts:
-        keep = diverged_incarnation(found.incarnation, states[each].epoch, epoch)
+        keep = restored_incarnation(found.incarnation, states[each].epoch, epoch)
         cut(draft, found.number, each, at, ROLLED_BACK, epoch, keep)
     if gives_up:
         return found
