@@ -23,6 +23,7 @@ from fairlead.gateway.links.owner_watch import OwnerWatch, Waiting
 from fairlead.model.names import SLICES
 from fairlead.streamlog.requests.ownership import take_over
 from fairlead.streamlog.requests.topics import put_topic
+from fairlead.streamlog.writing.shard import Shard
 
 FORCED = TransferOptions(force=True, oneway=True)
 UNCONFIRMED, CONFIRMED = "topics are handed over and not confirmed", "topics handed over are confirmed"
@@ -52,6 +53,10 @@ async def lines_of_looks(site: Site, looks: int = 1) -> list[Mapping[str, Any]]:
         for _ in range(looks):
             await site.manager.owner_watch.look()
     return [line for line in logs if line["event"] in {UNCONFIRMED, CONFIRMED, UNWRITABLE, WRITABLE}]
+
+
+async def taken_over(shard: Shard, number: int, at: str) -> None:
+    await shard.submit(partial(take_over, topic=number, owner_at=at, writer_epoch_id=shard.epoch.id))
 
 
 async def asked(site: Site, path: str, **params: str) -> httpx.Response:
@@ -119,8 +124,7 @@ async def test_what_is_taken_back_is_no_more_handed_over(sf: Site, ny_and_carrie
     assert (await handed_over(sf, "box")).changed == 1
     assert [each["event"] for each in await lines_of_looks(sf, looks=2)] == [UNCONFIRMED]
     shard, topic = sf.cluster.stream(SHIPS).topic("box")
-    place = {"owner_at": str(SOURCE), "writer_epoch_id": shard.epoch.id}
-    await shard.submit(partial(take_over, topic=topic.number, **place))
+    await taken_over(shard, topic.number, str(SOURCE))
     assert sf.links.list(SHIPS)[0]["unconfirmedOwner"] == 0
     assert await lines_of_looks(sf, looks=2) == []
 
@@ -159,8 +163,7 @@ async def test_an_owner_that_cannot_write_yet_is_told_once_and_so_is_its_end(ny:
     expected = (UNWRITABLE, "warning", SHIPS, ["box"], 1, 5)
     assert tuple(line[each] for each in ("event", "log_level", "stream", "topics", "total", "records")) == expected
     assert (await metric(ny, "pending_topics"), await info(ny, "box", "pendingrecords")) == (1, [3, 2])
-    place = {"owner_at": str(REPLICA), "writer_epoch_id": shard.epoch.id}
-    await shard.submit(partial(take_over, topic=topic.number, **place))
+    await taken_over(shard, topic.number, str(REPLICA))
     assert (await metric(ny, "pending_topics"), await info(ny, "box", "pendingrecords")) == (0, [0, 0])
     (line,) = await lines_of_looks(ny, looks=3)
     assert (line["event"], line["topics"], line["total"]) == (WRITABLE, ["box"], 1)
