@@ -1,4 +1,5 @@
-"""A Spark query that writes to a topic is killed, or its worker, or the server: each record is there exactly once."""
+"""A Spark query that writes to a topic is killed, or workers of its tasks, or its process that sends, or the server:
+each record is there exactly once."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,12 +19,13 @@ from confluent_kafka import Producer
 
 from tests.support.records import ends, read_all
 from tests.support.rounds import rounds, seed
-from tests.support.sites import Site, command_of, descendants, kill_pid, sites
+from tests.support.sites import Site, children, command_of, descendants, kill_pid, sites
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.crash
 
-ROUNDS = rounds(3)
+VICTIMS = ("query", "server", "worker", "sender")
+ROUNDS = rounds(len(VICTIMS))
 SEED = seed(15)
 RECORDS_A_ROUND = 6_000
 PARTITIONS = 3
@@ -34,6 +37,7 @@ class Query:
     """The program, in a session of its own."""
 
     def __init__(self, folder: Path, site: Site, *how: str) -> None:
+        self._staged = folder / "checkpoint" / "fairlead-staged"
         self._log = (folder / "query.log").open("ab")
         command = [sys.executable, "-m", "tests.crash.sink_query", site.url, str(folder / "checkpoint"), "in", "out"]
         self.process = subprocess.Popen(
@@ -48,8 +52,25 @@ class Query:
         self._log.close()
 
     def workers(self) -> list[int]:
-        """Python processes of Spark's tasks and of its driver."""
-        return [pid for pid in descendants(self.process.pid) if "pyspark" in command_of(pid)]
+        """Python processes of Spark's tasks."""
+        return self._forks_for("pyspark.worker")
+
+    def senders(self) -> list[int]:
+        """The Python process in which the driver sends what tasks have left, as long as it does."""
+        return self._forks_for("pyspark.sql.worker.python_streaming_sink_runner")
+
+    def sends(self) -> bool:
+        """A batch is settled, and not known to be there whole."""
+        return any(self._staged.glob("*/*/manifest"))
+
+    def ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def _forks_for(self, module: str) -> list[int]:
+        """What Spark's daemon has forked to run a module. The daemon is not one of them, nor is the JVM."""
+        end = f" -m pyspark.daemon {module}"
+        found = [pid for pid in descendants(self.process.pid) if command_of(pid).endswith(end)]
+        return [fork for pid in found for fork in children(pid) if fork in found]
 
 
 @contextmanager
@@ -72,33 +93,50 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield site
 
 
-@pytest.mark.timeout(900)  # it takes minutes where others work beside it
+@pytest.mark.timeout(180 * (ROUNDS + 1))  # Spark starts in each round, which takes minutes where others work beside it
 def test_what_a_query_writes_is_there_once_over_kills(site: Site, tmp_path: Path) -> None:
-    """At random moments of its batches; the records of a batch are in other tasks when it runs again."""
+    """At random moments of its batches, half of them while one is being sent; the records of a batch are in other tasks
+    when it runs again. A query that only lost workers goes on by itself: their tasks run again within the batch."""
     choose = random.Random(SEED)
-    victims = ["query", "server", "worker"]
+    seen: Counter[str] = Counter()
     for number in range(ROUNDS):
         produce(site, number)
-        victim = victims[number % len(victims)]
-        seen = copied(site)
+        victim = VICTIMS[number % len(VICTIMS)]
+        before, all_of = copied(site), (number + 1) * RECORDS_A_ROUND
         with running(tmp_path, site) as query:
-            wait_until(lambda seen=seen: copied(site) > seen, "the query writes", STARTED_SECONDS)  # type: ignore[misc]
-            time.sleep(choose.random() * 2)  # the moment of the kill, not a condition
-            hit(victim, query, site)
+            wait_until(lambda before=before: copied(site) > before, "the query writes", STARTED_SECONDS)  # type: ignore[misc]
+            if victim == "sender" or choose.random() < 0.5:
+                aim = query.senders if victim == "sender" else query.sends
+                wait_until(lambda: aim() or copied(site) == all_of, "a batch is sent", every_seconds=0.001)  # noqa: B023
+            else:
+                time.sleep(choose.random() * 2)  # the moment of the kill, not a condition
+            sends, hits = query.sends(), hit(victim, query, site)
+            seen["while a batch was sent"] += sends and hits
+            then = copied(site)
+            wait_until(lambda: query.ended() or copied(site) > then or then == all_of, "it goes on or ends")  # noqa: B023
+            seen[f"{victim}, and the query {'ended' if query.ended() else 'went on'}"] += hits
+            assert victim != "worker" or not query.ended(), (tmp_path / "query.log").read_text()[-3000:]
     with running(tmp_path, site, "once") as last:
         assert last.process.wait(800) == 0, (tmp_path / "query.log").read_text()[-3000:]
     found = read_all(site.kafka, ["out"], prefix="/default:")
-    print(f"seed {SEED}: {ROUNDS} kills, {ROUNDS * RECORDS_A_ROUND} records")
+    print(f"seed {SEED}: {ROUNDS} rounds, {ROUNDS * RECORDS_A_ROUND} records; kills: {dict(seen)}")
     assert sorted(int(content.value or b"-1") for content in found.values()) == list(range(ROUNDS * RECORDS_A_ROUND))
 
 
-def hit(victim: str, query: Query, site: Site) -> None:
-    if victim == "server":
+def hit(victim: str, query: Query, site: Site) -> bool:
+    """Whether there was somebody to hit; a sender may have come to its end meanwhile."""
+    if victim == "query":
+        query.kill()
+    elif victim == "server":
         site.kill()
         site.start()
-    elif victim == "worker":
-        for pid in query.workers():
+    else:
+        found = query.workers() if victim == "worker" else query.senders()
+        assert found or victim != "worker"
+        for pid in found:
             kill_pid(pid)
+        return bool(found)
+    return True
 
 
 def copied(site: Site) -> int:
