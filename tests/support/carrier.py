@@ -29,6 +29,10 @@ class Carrier:
         with site.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT)
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def kill(self) -> None:
         """`kill -9`; nothing if it has ended."""
         self._process.kill()
@@ -49,6 +53,10 @@ class CarriedSite(Site):
         super().start(command)
         self._carrier = Carrier(self)
         self.cli("cluster", "add", "-http", self.url)
+
+    @property
+    def carrier_pid(self) -> int:
+        return self._carrier.pid
 
     def kill(self) -> None:
         self._carrier.kill()
