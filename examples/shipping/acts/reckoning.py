@@ -7,7 +7,18 @@ import json
 from examples.shipping import cargo, fleet, routes
 from examples.shipping.acts import singapore, sydney, tokyo
 from examples.shipping.cargo import Container
-from examples.shipping.fleet import ALERTS, AUTHORITY, BLUE, FIRST_SHIP, HUB, MAKER, OFFICES, REPORTS, SECOND_SHIP
+from examples.shipping.fleet import (
+    ALERTS,
+    AUTHORITY,
+    BLUE,
+    FIRST_SHIP,
+    HUB,
+    MAKER,
+    OFFICES,
+    REPORTS,
+    SECOND_SHIP,
+    SHIPS,
+)
 from examples.shipping.pipelines.lost import alerts
 from examples.shipping.pipelines.movements import movements
 from examples.shipping.pipelines.positions import positions
@@ -55,14 +66,15 @@ def _one(play: Play, duck: Container) -> None:
     """From quay to quay to quay, over two ships."""
     topic = topic_of(duck)
     way = ["tokyo", FIRST_SHIP, HUB, SECOND_SHIP, "london"]
-    places = [*OFFICES, SECOND_SHIP]
+    places = [*OFFICES, *SHIPS, MAKER]
     held = {place: play.held(place, [duck]) for place in places}
     owners = {str(row["owner"]) for row in play.at[HUB].ask("/rest/stream/topic/info", path=BLUE, topic=duck.topic)}
     play.stage.claim(
         f"{duck.number} went over two ships and three quays in one topic",
         all(stages_of(found, topic) == way and gapless(found, topic) for found in held.values())
+        and all(found == held[HUB] for found in held.values())
         and owners == {fleet.path("london", BLUE)},
-        f"{' → '.join(way)}; {len(held[HUB])} records, owned by {', '.join(owners)}",
+        f"{' → '.join(way)}; {len(held[HUB])} records, alike in {len(held)} clusters, owned by {', '.join(owners)}",
     )
 
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from examples.shipping import routes
 from examples.shipping.acts import singapore, tokyo
 from examples.shipping.cargo import Container
-from examples.shipping.fleet import ALERTS, BLUE, CARRIED, FIRST_SHIP, OFFICES, RED, YELLOW, links_of_call, movements_of
+from examples.shipping.fleet import (
+    ALERTS,
+    BLUE,
+    CARRIED,
+    FIRST_SHIP,
+    HEADQUARTERS,
+    OFFICES,
+    RED,
+    YELLOW,
+    links_of_call,
+    movements_of,
+)
 from examples.shipping.lookout import Alert, Lookout, delays
 from examples.shipping.pipelines.aboard import moves
 from examples.shipping.pipelines.lost import SILENT_AFTER, lost_containers
@@ -14,6 +25,7 @@ from examples.shipping.play import Play, after, voyage
 from examples.shipping.sensors import Where
 from examples.ships.asked import Asked
 from examples.ships.sites import SiteFailed
+from examples.ships.traffic import now_ms
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -21,6 +33,7 @@ PORT = "sydney"
 HOURS = 240
 EVERY = 6
 ARRIVED_MS = after(singapore.SAILS_MS, HOURS)
+CALLS = [port for ship, port in CARRIED if ship == FIRST_SHIP]
 OVERBOARD = 3
 ALERTED_WITHIN_SECONDS = 10
 """On two cores it was about one, also where the demo took half as long again since others worked there."""
@@ -32,8 +45,7 @@ def play_it(play: Play) -> None:
     play.stage.say("on board a Spark query watches over the containers: tilt, hits, water, silence; all since Tokyo")
     analysts, ship = play.analysts(), play.at[FIRST_SHIP]
     heard = readings(analysts.following(ship, BLUE, RED, YELLOW)).where(f.col("place") == FIRST_SHIP)
-    calls = [movements_of(port) for name, port in CARRIED if name == FIRST_SHIP]
-    moved = moves(analysts.following(ship, *calls))
+    moved = moves(analysts.following(ship, *map(movements_of, CALLS)))
     query = analysts.write("lost", lost_containers(heard, moved), ship, ALERTS, tokyo.LOST, "container")
     way = voyage(FIRST_SHIP, singapore.PORT, PORT, singapore.SAILS_MS, HOURS)
     play.stage.say(f"{FIRST_SHIP} sails for Sydney, {HOURS} hours")
@@ -48,7 +60,7 @@ def play_it(play: Play) -> None:
             lookout.stop()
         query.stop()
     play.world.moved(gone, FIRST_SHIP, PORT, "lost")
-    play.checks(FIRST_SHIP, PORT, after(ARRIVED_MS, 4), "losangeles", ["tokyo", "singapore", PORT])
+    play.checks(FIRST_SHIP, PORT, after(ARRIVED_MS, 4), HEADQUARTERS, CALLS)
     _unload(play)
 
 
@@ -113,7 +125,9 @@ def _read_all(play: Play, query: StreamingQuery, lookouts: dict[str, Lookout]) -
 
 def _unload(play: Play) -> None:
     play.stage.say("what is left goes ashore")
+    since_ms = now_ms()
     play.unloads(play.world.at(FIRST_SHIP), FIRST_SHIP, PORT)
     play.world.listen(Where(PORT, *routes.PORTS[PORT], after(ARRIVED_MS, 8)), everything=True)
     play.harbour.in_step(links_of_call(FIRST_SHIP, PORT), "ship and port are in step")
     play.in_step()
+    play.checks_quay(FIRST_SHIP, PORT, since_ms, HEADQUARTERS, CALLS)
