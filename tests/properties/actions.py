@@ -251,6 +251,10 @@ def publish(play: Play) -> None:
     play.groups.publish(play.site())
 
 
+def commit_late(play: Play) -> None:
+    play.groups.commit_late(play.site(), play.choose)
+
+
 def change_a_cursor(play: Play) -> None:
     play.groups.change(play.site(), play.choose)
 
@@ -414,6 +418,8 @@ MOVES = Kind(
     (RowKind.BATCH, RowKind.START),
 )
 """Topics are few, and change their owners often, at sites that are cut off from each other too."""
+FOLLOWED = MOVES._replace(actions=[*MOVES.actions, Action("follow", 12, of_an_owner(Owners.follow))])
+"""Producers go on at the site that owns their topic now."""
 FILTERED = Kind(
     filtered_shape,
     60,
@@ -432,6 +438,7 @@ GROUPS = Kind(
     [
         *MOVES.actions,
         Action("read", 30, read),
+        Action("commit late", 8, commit_late),
         Action("leave", 6, leave),
         Action("publish", 16, publish),
         Action("change a cursor", 1.5, change_a_cursor),

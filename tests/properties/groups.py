@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from random import Random
+from typing import NamedTuple
 
 from tests.properties.model import Place, Site
 from tests.properties.owners import topics_of
@@ -21,6 +22,8 @@ from fairlead.streamlog.requests.cursors import adopt_cursor, commit_cursor, del
 from fairlead.streamlog.values import Topic
 
 GROUPS = ("g", "h")
+ONE_PLACE = "h"
+"""A group that is at work at one site only: where it goes on, its members elsewhere are gone."""
 READ_MAX = 4
 
 
@@ -36,6 +39,18 @@ class Members:
     committed: dict[Place, tuple[int, int, int]] = field(default_factory=dict)
     """What they have committed last, the topic's number, which is another one once it was deleted, and how often the
     partition had been cut."""
+    late: dict[Place, Late] = field(default_factory=dict)
+    """What they have read and not committed yet."""
+
+
+class Late(NamedTuple):
+    """A commit that is still to come."""
+
+    number: int
+    offset: int
+    epoch: int
+    known_cuts: int
+    """Of cuts from this commit of the log on they know nothing."""
 
 
 @dataclass
@@ -68,13 +83,25 @@ class Groups:
             return
         topic = choose.choice(sorted(topics, key=lambda topic: topic.number))
         partition = choose.randrange(topic.partitions)
+        if group == ONE_PLACE:
+            self._members = {key: each for key, each in self._members.items() if key in {(site.name, group)} or key[1] != group}
         members = self._members.setdefault((site.name, group), Members(site.log.announced.end))
         offset, epoch = self._read_on(site, group, members, topic, partition, choose)
-        if choose.random() < 0.8:
-            said, told = choose.random(), members.told[topic.incarnation, partition]
-            self._commit(
-                site, group, members, topic, partition, offset, epoch if said < 0.5 else told if said < 0.7 else -1
-            )
+        said, told = choose.random(), members.told[topic.incarnation, partition]
+        epoch = epoch if said < 0.5 else told if said < 0.7 else -1
+        late = Late(topic.number, offset, epoch, site.log.announced.end)
+        if choose.random() < 0.7:
+            self._commit(site, group, members, (topic.incarnation, partition), late)
+        else:
+            members.late[topic.incarnation, partition] = late
+
+    def commit_late(self, site: Site, choose: Random) -> None:
+        """Members commit what they have read a while ago; the partition may have been cut since."""
+        found = [(group, members) for (at, group), members in self._members.items() if at == site.name and members.late]
+        if found:
+            group, members = choose.choice(found)
+            place = choose.choice(list(members.late))
+            self._commit(site, group, members, place, members.late.pop(place))
 
     def leave(self, site: Site, choose: Random) -> None:
         """All members of a group at the site go, or die."""
@@ -123,18 +150,17 @@ class Groups:
         members.positions[place] = max(at, last), cuts
         return max(at, last), state.epoch_before(max(at, last))
 
-    def _commit(
-        self, site: Site, group: str, members: Members, topic: Topic, partition: int, offset: int, epoch: int
-    ) -> None:
-        number, since = topic.number, members.since
-        known_cuts = site.log.announced.end
+    def _commit(self, site: Site, group: str, members: Members, place: Place, said: Late) -> None:
+        (number, offset, epoch, known_cuts), since = said, members.since
+        partition, state = place[1], site.log.announced.state
+        is_late = any(cut.commit >= known_cuts for cut in state.cuts_of(number, partition))
         answer = self._world.run(
             site,
             lambda d: commit_cursor(d, group, number, partition, offset, epoch, known_cuts=known_cuts, since=since),
         )
-        place = (topic.incarnation, partition)
         if isinstance(answer, Cursor):
-            members.committed[place] = offset, number, len(site.log.announced.state.cuts_of(number, partition))
+            at = answer.offset if is_late else offset
+            members.committed[place] = at, number, len(site.log.announced.state.cuts_of(number, partition))
         else:
             members.committed.pop(place, None)  # it may have been written
 
@@ -156,6 +182,7 @@ class Groups:
                 continue
             cursor = self.served(site, group, topic, place[1])
             self._members_are_not_moved(site, group, topic, place, cursor)
+            self._is_apart_only_if_it_was(site, group, topic, place[1])
             if cursor is None:
                 continue
             end = site.log.announced.state.partition(topic.number, place[1]).end
@@ -177,6 +204,12 @@ class Groups:
         if number == topic.number and cuts == len(site.log.announced.state.cuts_of(topic.number, place[1])):
             at = None if cursor is None else cursor.offset
             assert at == offset, f"{site.name}: members of {group} committed {offset} of {topic.name}, and are at {at}"
+
+    def _is_apart_only_if_it_was(self, site: Site, group: str, topic: Topic, partition: int) -> None:
+        """A group that is never at work at two sites goes nowhere its own way."""
+        own = site.log.announced.state.cursors(group, topic.number, partition).own
+        if group == ONE_PLACE and own is not None and not self._world.model.torn:
+            assert not own.apart, f"{site.name}: {group} goes its own way in {topic.name}-{partition}: {own}"
 
     def agree(self) -> None:
         """7: all sites say what was committed last, of all that comes to them."""

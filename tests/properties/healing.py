@@ -24,12 +24,12 @@ ROUNDS_MAX = 24
 
 def check_what_changed(world: World, links: Links) -> None:
     """At every step: what the last one touched."""
-    for site in world.sites.values():
-        if site.changed or site.checked != site.log.announced.end:
-            a_log_says_at_once_what_it_says_again(site)
-            world.on_checked(site)
-            site.checked = site.log.announced.end
-    _check_sites(world, (site for site in world.sites.values() if site.changed))
+    moved = [site for site in world.sites.values() if site.changed or site.checked != site.log.announced.end]
+    for site in moved:
+        a_log_says_at_once_what_it_says_again(site)
+        world.on_checked(site)
+        site.checked = site.log.announced.end
+    _check_sites(world, moved)
     for link, wire_id in links.wire_ids.items():
         slices = world.sites[link.target].shown.moved.pop(wire_id, ())
         if slices and links.knows_history(link):

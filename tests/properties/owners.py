@@ -35,6 +35,8 @@ class Producer:
     """Values of the batch that may or may not have been written."""
     cuts: int = 0
     """How often the partition had been cut when that batch was made."""
+    last: tuple[int, int] | None = None
+    """Epoch and offset of its newest batch that was acknowledged."""
 
 
 def topics_of(site: Site, *, owned: bool) -> list[Topic]:
@@ -93,7 +95,19 @@ class Owners:
 
     def produce(self, site: Site, topic: Topic, choose: Random) -> None:
         """An idempotent producer sends a batch, and sends it again until it is acknowledged, or until the next time."""
-        partition = choose.randrange(topic.partitions)
+        self._send(site, topic, choose.randrange(topic.partitions), choose)
+
+    def follow(self, site: Site, topic: Topic, choose: Random) -> None:
+        """A producer that has written the topic at another site goes on here, with what it was not answered first."""
+        found = [key for key in self._producers if key[0] != site.name and key[1][0] == topic.incarnation]
+        found = [key for key in found if key[1][1] < topic.partitions]
+        if found:
+            at, place = choose.choice(found)
+            self._world.note("follow", at, site.name, topic.name)
+            self._producers[site.name, place] = self._producers.pop((at, place))
+            self._send(site, topic, place[1], choose)
+
+    def _send(self, site: Site, topic: Topic, partition: int, choose: Random) -> None:
         place = (topic.incarnation, partition)
         producer = self._producers.get((site.name, place)) or self._new_producer(site, place)
         cuts = len(site.log.announced.state.cuts_of(topic.number, partition))
@@ -113,7 +127,7 @@ class Owners:
             result = self._world.run(site, lambda d: produce(d, topic.number, partition, batch))
             if isinstance(result, ProduceResult):
                 self._world.model.acknowledge(place, result.base_offset, values)
-                self._check_lives(site, place, result.base_offset, values[0])
+                producer.last = self._check_lives(site, place, result.base_offset, values[0]), result.base_offset
                 producer.sequence += len(values)
                 producer.unanswered = None
                 return
@@ -121,18 +135,21 @@ class Owners:
                 was_cut = site.log.announced.state.cuts_of(topic.number, partition)  # and with it what was sent before
                 model = self._world.model
                 is_torn = topic.incarnation in model.rolled_back or (topic.incarnation, site.name) in model.deleted_at
-                assert was_cut or is_torn, "a producer was refused that kept its order"
+                is_whole = producer.last is None or model.is_on_path(place, topic.epoch, *producer.last)
+                assert was_cut or is_torn or not is_whole, "a producer was refused that kept its order"
                 self._new_producer(site, place)
                 return
 
-    def _check_lives(self, site: Site, place: Place, base: int, value: bytes) -> None:
-        """What is acknowledged stands in the topic's history at that moment, be it sent for the first time or again."""
+    def _check_lives(self, site: Site, place: Place, base: int, value: bytes) -> int:
+        """What is acknowledged stands in the topic's history at that moment, be it sent for the first time or again; in
+        which epoch."""
         model, topic = self._world.model, site.log.announced.state.by_incarnation(place[0])
+        epoch = next((each.number for each in model.trees[place].values() if each.records.get(base) == value), -1)
         if topic is not None and place[0] not in model.rolled_back:
-            epoch = next(each.number for each in model.trees[place].values() if each.records.get(base) == value)
             assert model.is_on_path(place, topic.epoch, epoch, base), (
                 f"{site.name}: dead {base} of {place} acknowledged"
             )
+        return epoch
 
     def _new_producer(self, site: Site, place: Place) -> Producer:
         self._ids += 1

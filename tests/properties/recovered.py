@@ -59,8 +59,8 @@ def _opened(site: Site, objects: dict[str, bytes]) -> AnnouncedLog:
 
 
 def _said(state: ShardState) -> Iterator[tuple[Any, Any]]:
-    """What a state says of topics, partitions, cuts, gaps, notes, cursors and producers. Of these it remembers batches
-    that are gone, also with a deleted topic, until they expire; a merge drops them."""
+    """What a state says of topics, partitions, cuts, gaps, positions, notes, cursors and producers. Of these it
+    remembers batches that are gone, also with a deleted topic, until they expire; a merge drops them."""
     for topic in state.topics():
         yield ("topic", topic.name), topic
         for partition in range(topic.partitions):
@@ -76,3 +76,9 @@ def _said(state: ShardState) -> Iterator[tuple[Any, Any]]:
         yield ("cursors", group, number, partition), cursors
     for key, note in state.all_notes().items():
         yield ("note", key), note
+    for at, position in state.all_positions().items():
+        yield ("position", at), position
+    for number, what, value in state.topic_states.items():
+        yield ("state", number, what), value
+    for name, value in state.entries.items():
+        yield ("entry", name), value

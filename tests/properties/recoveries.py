@@ -17,10 +17,12 @@ from unittest.mock import patch
 from tests.properties.invariants import places_of
 from tests.properties.links import Links
 from tests.properties.model import Site
+from tests.properties.owners import topics_of
 from tests.properties.readers import OneStream
 from tests.properties.shape import IDS
 from tests.properties.sites import World
 from tests.streamlog.world import FakeClock, values_at
+from tests.support.batches import produce
 
 from fairlead.cluster.jobs import JobRecord
 from fairlead.gateway.pulling import answering, compared, recover, taking
@@ -28,8 +30,10 @@ from fairlead.gateway.pulling.neighbours import Neighbour, Share
 from fairlead.gateway.pulling.recover import Recoveries
 from fairlead.model.errors import FairleadError, Unreachable
 from fairlead.model.names import StreamPath
+from fairlead.protocol.batch import build_batch
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
-from fairlead.streamlog.requests.rollback import forget_rolled_back, note_rolled_back
+from fairlead.streamlog.requests.produce import ProduceResult
+from fairlead.streamlog.requests.rollback import ENTRY, forget_rolled_back, note_rolled_back
 from fairlead.streamlog.requests.topics import delete_topic
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.shard import Shard
@@ -145,6 +149,7 @@ class Returns:
             return False
         self._world.note("recover", site.name)
         self._world.run(site, lambda d: note_rolled_back(d, site.path, f"/mapr/{names[0]}{PATH}"))
+        self._writes_nothing(site)
         is_whole = all(self._reaches(site, str(name)) for name in names)
         with self._bound():
             for _ in range(TRIES):
@@ -160,6 +165,14 @@ class Returns:
             if link.source == site.name and not self._links.knows_history(link):
                 self._links.rescan(link)
         return is_whole
+
+    def _writes_nothing(self, site: Site) -> None:
+        """1: until it is recovered: nobody knows which offsets it has given before."""
+        topic = next(iter(topics_of(site, owned=True)), None)
+        if topic is not None and site.log.announced.state.entry(ENTRY) is not None:
+            batch = build_batch([(None, self._world.new_values(1)[0])])
+            answer = self._world.run(site, lambda d: produce(d, topic.number, 0, batch))
+            assert not isinstance(answer, ProduceResult), f"{site.name}: {topic.name} is written before it is recovered"
 
     async def _all(self, site: Site, choose: Random, *, force: bool) -> bool:
         cluster = cast(Any, SiteCluster(site, self._lookups))

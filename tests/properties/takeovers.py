@@ -14,6 +14,7 @@ from tests.properties.model import Site
 from tests.properties.owners import Owners
 from tests.properties.shape import IDS
 from tests.properties.sites import World
+from tests.streamlog.world import values_at
 
 from fairlead.gateway.takeovers.plan import Furthest, Witness, plan
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
@@ -48,11 +49,32 @@ class Takeovers:
         self._world.note("planned", site.name, topic.name, found.why_not, found.above, sorted(found.to_bring))
         if found.why_not:
             return
-        for number, furthest in sorted(found.to_bring.items()):
-            self._bring(site, topic.incarnation, number, furthest, choose)
+        furthest = self._furthest(topic, witnesses)
+        bring = [self._bring(site, topic.incarnation, *each, choose) for each in sorted(found.to_bring.items())]
         known = site.log.announced.state.by_incarnation(topic.incarnation)
         if known is not None:
             self._owners.take_over(site, known, choose, found.above)
+        now = site.log.announced.state.by_incarnation(topic.incarnation)
+        if now is not None and known is not None and now.owner == site.stream_id and now.epoch > known.epoch and all(bring):
+            for number, (start, _) in enumerate(now.since):
+                assert start >= furthest.get(number, 0) or topic.incarnation in self._world.model.rolled_back, (
+                    f"{site.name} took {now} over from {start}, and a neighbour has it to {furthest[number]}"
+                )
+
+    def _furthest(self, topic: Topic, witnesses: Sequence[Witness]) -> dict[int, int]:
+        """3: by partition, how far the topic's history goes at any of those who were asked."""
+        model, ends = self._world.model, dict[int, int]()
+        epoch = max([topic.epoch, *(each.standing.topic.epoch for each in witnesses if each.speaks_for_owner)])
+        for witness in witnesses:
+            other = next(each for each in self._world.sites.values() if each.stream_id == witness.stream)
+            held = other.log.announced.state.by_incarnation(topic.incarnation)
+            for number in range(0 if held is None else held.partitions):
+                place, state = (topic.incarnation, number), other.log.announced.state.partition(held.number, number)
+                with other.storage.faults.held_off():
+                    found = values_at(other.log, held.number, number)
+                found = [at for at in found if model.is_on_path(place, epoch, state.epoch_before(at + 1), at)]
+                ends[number] = max([ends.get(number, 0), *(at + 1 for at in found)])
+        return ends
 
     def _witnesses(self, site: Site, topic: Topic) -> list[Witness]:
         found: dict[str, Witness] = {}
@@ -74,24 +96,26 @@ class Takeovers:
         is_own = all(link.peer == "own" for link in links)
         return ANYBODY if is_own else Admission(frozenset({IDS[other]}))
 
-    def _bring(self, site: Site, incarnation: bytes, number: int, furthest: Furthest, choose: Random) -> None:
-        """What a neighbour has more of a partition, answer by answer."""
+    def _bring(self, site: Site, incarnation: bytes, number: int, furthest: Furthest, choose: Random) -> bool:
+        """What a neighbour has more of a partition, answer by answer; whether all of it came."""
         source = next(each for each in self._world.sites.values() if each.stream_id == furthest.stream)
         admission = self._admission(site, source.name)
         for _ in range(ANSWERS_MAX):
             topic = site.log.announced.state.by_incarnation(incarnation)
             state = None if topic is None else site.log.announced.state.partition(topic.number, number)
             if topic is None or state is None:
-                return
+                return False
             data = self._world.lived(source, _answer(source, topic, number, state, choose.choice(PULLED_BYTES)))
             if not data or not isinstance(data, bytes):
-                return
+                return False
             frame = decode_frame(data)
             outcome = self._world.run(site, partial(apply_pulled, frame=frame, admission=admission))
             now = site.log.announced.state.by_incarnation(incarnation)
             is_moved = now is not None and (now.epoch, now.version) != (topic.epoch, topic.version)
             if not isinstance(outcome, PulledRows) or (not outcome.appended and not is_moved):
-                return
+                end = 0 if now is None else site.log.announced.state.partition(now.number, number).end
+                return end >= furthest.end
+        return False
 
 
 def _partitions(site: Site, topic: Topic) -> list[PartitionAt]:

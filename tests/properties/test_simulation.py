@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from tests.properties.actions import FILTERED, FROM_NOW, GROUPS, MOVES, TAILS, Kind, Play
-from tests.properties.mutations import MUTATIONS
+from tests.properties.actions import ANYTHING, FILTERED, FOLLOWED, FROM_NOW, GROUPS, MOVES, TAILS, Kind, Play
+from tests.properties.mutations import MUTATIONS, off_as_asked
 from tests.properties.named_stories import NAMED_STORIES
 from tests.properties.named_worlds import NAMES
 from tests.properties.returning import RETURNS
@@ -64,111 +64,81 @@ def told(seed: int) -> Iterator[None]:
         raise
 
 
+def play_all(seeds: Iterable[int], *kinds: Kind) -> None:
+    """Each seed in a world of one of these kinds, without the rule that shall be off."""
+    with off_as_asked(MUTATIONS):
+        for seed in seeds:
+            with told(seed):
+                Play(seed, kind=kinds[seed % len(kinds)]).run()
+
+
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_record_is_lost_doubled_or_silently_missing(part: int) -> None:
     """At any moment; and when all is healed, all sites agree and nothing happens any more."""
-    off = os.environ.get("FAIRLEAD_TEST_MUTATION")
-    with switched_off(MUTATIONS[off]) if off else nullcontext():
-        for seed in seeds_of(part, RUNS // PARTS):
-            with told(seed):
-                Play(seed).run()
+    play_all(seeds_of(part, RUNS // PARTS), ANYTHING)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_record_is_silently_missing_where_topics_change_their_owners_often(part: int) -> None:
-    off = os.environ.get("FAIRLEAD_TEST_MUTATION")
-    with switched_off(MUTATIONS[off]) if off else nullcontext():
-        for seed in seeds_of(part, RUNS // 3 // PARTS):
-            with told(seed):
-                Play(seed, kind=MOVES).run()
+    play_all(seeds_of(part, RUNS // 3 // PARTS), MOVES)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_record_is_silently_missing_where_producers_follow_their_topics(part: int) -> None:
+    """And none is there twice: they send again what the owner before has not answered."""
+    play_all(seeds_of(part, RUNS // 10 // PARTS), FOLLOWED)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_record_is_silently_missing_where_a_new_owner_comes_in_the_middle_of_something(part: int) -> None:
-    off = os.environ.get("FAIRLEAD_TEST_MUTATION")
-    with switched_off(MUTATIONS[off]) if off else nullcontext():
-        for seed in seeds_of(part, RUNS // 10 // PARTS):
-            with told(seed):
-                Play(seed, kind=STORIES).run()
+    play_all(seeds_of(part, RUNS // 10 // PARTS), STORIES)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_record_is_silently_missing_where_links_leave_topics_out(part: int) -> None:
     """And nothing at all is told of a topic that a link leaves out."""
-    off = os.environ.get("FAIRLEAD_TEST_MUTATION")
-    with switched_off(MUTATIONS[off]) if off else nullcontext():
-        for seed in seeds_of(part, RUNS // PARTS // 2):
-            with told(seed):
-                Play(seed, kind=FILTERED).run()
+    play_all(seeds_of(part, RUNS // PARTS // 2), FILTERED)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_record_is_silently_missing_where_topics_share_names(part: int) -> None:
     """Every topic has one name at each site, what waits for a name loses nothing, and when people have decided, all
     sites agree on all topics."""
-    off = os.environ.get("FAIRLEAD_TEST_MUTATION")
-    with switched_off(MUTATIONS[off]) if off else nullcontext():
-        for seed in seeds_of(part, RUNS // PARTS // 8):
-            with told(seed):
-                Play(seed, kind=NAMES).run()
+    play_all(seeds_of(part, RUNS // PARTS // 8), NAMES)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_record_is_silently_missing_where_a_topic_makes_room_in_the_middle_of_something(part: int) -> None:
-    off = os.environ.get("FAIRLEAD_TEST_MUTATION")
-    with switched_off(MUTATIONS[off]) if off else nullcontext():
-        for seed in seeds_of(part, RUNS // PARTS // 10):
-            with told(seed):
-                Play(seed, kind=NAMED_STORIES).run()
+    play_all(seeds_of(part, RUNS // PARTS // 10), NAMED_STORIES)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_record_is_silently_missing_where_links_begin_now(part: int) -> None:
     """What was there before may be missing, and that is told."""
-    off = os.environ.get("FAIRLEAD_TEST_MUTATION")
-    with switched_off(MUTATIONS[off]) if off else nullcontext():
-        for seed in seeds_of(part, RUNS // PARTS // 2):
-            with told(seed):
-                Play(seed, kind=FROM_NOW[seed % 2]).run()
+    play_all(seeds_of(part, RUNS // PARTS // 2), *FROM_NOW)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_no_group_skips_a_record_wherever_it_goes_on(part: int) -> None:
+def test_no_record_is_silently_missing_for_a_group_wherever_it_goes_on(part: int) -> None:
     """While topics change their owners, and logs are cut, below it."""
-    off = os.environ.get("FAIRLEAD_TEST_MUTATION")
-    with switched_off(MUTATIONS[off]) if off else nullcontext():
-        for seed in seeds_of(part, RUNS // PARTS // 3):
-            with told(seed):
-                Play(seed, kind=GROUPS).run()
+    play_all(seeds_of(part, RUNS // PARTS // 3), GROUPS)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_record_is_silently_missing_where_what_was_cut_off_is_claimed_or_deleted(part: int) -> None:
-    off = os.environ.get("FAIRLEAD_TEST_MUTATION")
-    with switched_off(MUTATIONS[off]) if off else nullcontext():
-        for seed in seeds_of(part, RUNS // 3 // PARTS):
-            with told(seed):
-                Play(seed, kind=TAILS).run()
+    play_all(seeds_of(part, RUNS // 3 // PARTS), TAILS)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_record_is_silently_missing_where_sites_are_put_back_to_their_backups_and_recover(part: int) -> None:
     """And what a neighbour has of a topic is back, while what was written since the backup is kept."""
-    off = os.environ.get("FAIRLEAD_TEST_MUTATION")
-    with switched_off(MUTATIONS[off]) if off else nullcontext():
-        for seed in seeds_of(part, RUNS // 10 // PARTS):
-            with told(seed):
-                Play(seed, kind=RETURNS).run()
+    play_all(seeds_of(part, RUNS // 10 // PARTS), RETURNS)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_record_is_silently_missing_among_five_to_eight_sites(part: int) -> None:
     """Where groups go from site to site, topics are taken over, tails are claimed and sites recover."""
-    off = os.environ.get("FAIRLEAD_TEST_MUTATION")
-    with switched_off(MUTATIONS[off]) if off else nullcontext():
-        for seed in seeds_of(part, RUNS // PARTS // 7):
-            with told(seed):
-                Play(seed, kind=WIDE[seed % len(WIDE)]).run()
+    play_all(seeds_of(part, RUNS // PARTS // 7), *WIDE)
 
 
 @pytest.mark.parametrize("seed", FOUND)
@@ -238,12 +208,14 @@ def test_a_rule_that_is_not_in_the_code_any_more_cannot_be_switched_off() -> Non
 
 
 PROGRAM = """
-from tests.properties.actions import ANYTHING, FILTERED, FROM_NOW, GROUPS, MOVES, TAILS, Play
+from tests.properties.actions import ANYTHING, FILTERED, FOLLOWED, FROM_NOW, GROUPS, MOVES, TAILS, Play
+from tests.properties.named_stories import NAMED_STORIES
 from tests.properties.named_worlds import NAMES
 from tests.properties.returning import RETURNS
 from tests.properties.stories import STORIES
 from tests.properties.test_simulation import play_on_disk
-for kind in (ANYTHING, MOVES, TAILS, NAMES, GROUPS, FILTERED, FROM_NOW[0], FROM_NOW[1], RETURNS, STORIES):
+from tests.properties.wide import WIDE
+for kind in (ANYTHING, MOVES, FOLLOWED, TAILS, NAMES, GROUPS, FILTERED, *FROM_NOW, RETURNS, STORIES, NAMED_STORIES, *WIDE):
     for seed in range(2):
         print(Play(seed, kind=kind).run().digest())
 for seed in range(100, 103):
@@ -258,5 +230,5 @@ def test_a_seed_is_the_same_run_each_time() -> None:
         variables = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         printed = subprocess.check_output([sys.executable, "-c", PROGRAM], env=variables, text=True)
         found.append(printed.split())
-    assert len(set(found[0])) == 23
+    assert len(set(found[0])) == 35
     assert found[0] == found[1]
