@@ -62,6 +62,8 @@ class Kind(NamedTuple):
     """Tails are claimed, many rows are applied at once, and many of them harmed."""
     decides: bool = False
     """Several sites use one name, and in the end people decide which topics have it."""
+    late: bool = False
+    """Groups commit late, and one of them is never at work in two places."""
     commit_bytes: int = 200
     """About so many bytes of requests make a commit."""
 
@@ -84,6 +86,7 @@ class Play:
             self.links.piece_rows, self.links.harm = PIECES, 0.3
         self.takeovers = Takeovers(self.world, self.links, self.owners)
         self.groups = Groups(self.world)
+        self.groups.late = kind.late
         self.names = Names(self.world, self.links)
         if kind.decides:
             self.world.on_undecided = self.names.decide
@@ -438,7 +441,6 @@ GROUPS = Kind(
     [
         *MOVES.actions,
         Action("read", 30, read),
-        Action("commit late", 8, commit_late),
         Action("leave", 6, leave),
         Action("publish", 16, publish),
         Action("change a cursor", 1.5, change_a_cursor),
@@ -447,6 +449,16 @@ GROUPS = Kind(
     MOVES.harmed,
 )
 """Groups read there too, and go from site to site."""
+LATE = GROUPS._replace(
+    actions=[
+        *MOVES.actions,
+        Action("read", 30, read),
+        Action("commit late", 8, commit_late),
+        *(action for action in GROUPS.actions[len(MOVES.actions) :] if action.name != "read"),
+    ],
+    late=True,
+)
+"""The same, but what they have read they may commit over a cut."""
 TAILS = MOVES._replace(
     actions=[
         *MOVES.actions,

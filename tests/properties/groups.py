@@ -69,6 +69,8 @@ class Groups:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self.late = False
+        """Members commit some of what they read a while later; and one of the groups is at work at one site only."""
         self._members: dict[tuple[str, str], Members] = {}
         self._read: dict[tuple[str, Place], HasRead] = {}
 
@@ -83,17 +85,20 @@ class Groups:
             return
         topic = choose.choice(sorted(topics, key=lambda topic: topic.number))
         partition = choose.randrange(topic.partitions)
-        if group == ONE_PLACE:
-            self._members = {key: each for key, each in self._members.items() if key in {(site.name, group)} or key[1] != group}
+        if self.late and group == ONE_PLACE:
+            for key in [key for key in self._members if key[1] == group and key[0] != site.name]:
+                del self._members[key]
         members = self._members.setdefault((site.name, group), Members(site.log.announced.end))
         offset, epoch = self._read_on(site, group, members, topic, partition, choose)
+        if not self.late and choose.random() >= 0.8:
+            return
         said, told = choose.random(), members.told[topic.incarnation, partition]
         epoch = epoch if said < 0.5 else told if said < 0.7 else -1
-        late = Late(topic.number, offset, epoch, site.log.announced.end)
-        if choose.random() < 0.7:
-            self._commit(site, group, members, (topic.incarnation, partition), late)
+        commit = Late(topic.number, offset, epoch, site.log.announced.end)
+        if self.late and choose.random() >= 0.7:
+            members.late[topic.incarnation, partition] = commit
         else:
-            members.late[topic.incarnation, partition] = late
+            self._commit(site, group, members, (topic.incarnation, partition), commit)
 
     def commit_late(self, site: Site, choose: Random) -> None:
         """Members commit what they have read a while ago; the partition may have been cut since."""
@@ -208,7 +213,7 @@ class Groups:
     def _is_apart_only_if_it_was(self, site: Site, group: str, topic: Topic, partition: int) -> None:
         """A group that is never at work at two sites goes nowhere its own way."""
         own = site.log.announced.state.cursors(group, topic.number, partition).own
-        if group == ONE_PLACE and own is not None and not self._world.model.torn:
+        if self.late and group == ONE_PLACE and own is not None and not self._world.model.torn:
             assert not own.apart, f"{site.name}: {group} goes its own way in {topic.name}-{partition}: {own}"
 
     def agree(self) -> None:

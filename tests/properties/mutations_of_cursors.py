@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.properties.actions import GROUPS
+from tests.properties.actions import GROUPS, LATE
 from tests.properties.switching import Mutation
 
 OF_CURSORS = [
@@ -68,5 +68,14 @@ OF_CURSORS = [
         "True or noted.reason",
         600003,
         GROUPS,
+    ),
+    Mutation(
+        "apart-if-both-knew",
+        "what comes late from a site that is lost is no work in two places",
+        "streamlog.requests.cursors:_following",
+        " and theirs.seen >= first",
+        "",
+        31,
+        LATE,
     ),
 ]

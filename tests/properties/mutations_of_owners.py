@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.properties.actions import MOVES, TAILS
+from tests.properties.actions import FOLLOWED, MOVES, TAILS
 from tests.properties.switching import Mutation, Off
 
 _CLAIMS = "streamlog.applying.claims:"
@@ -247,5 +247,32 @@ OF_OWNERS = [
         "False",
         21,
         TAILS,
+    ),
+    Mutation(
+        "later-version",
+        "a later version of the owner's row is taken",
+        _CLAIMS + "claim_of",
+        "return Claim.NEWER\n",
+        "return Claim.OLDER\n",
+        7,
+        MOVES,
+    ),
+    Mutation(
+        "since-in-every-version",
+        "every version of a topic says where its owner's epoch begins",
+        "streamlog.requests.topics:_change",
+        "topic._replace(version=topic.version + 1)",
+        "topic._replace(version=topic.version + 1, since=())",
+        11,
+        MOVES,
+    ),
+    Mutation(
+        "producers-of-copies",
+        "a copy knows producers by the batches that come",
+        "streamlog.state.effects:_note_writer",
+        "if row.batch and not row.bits & CONTROL:",
+        "if row.batch and row.via is None:",
+        9,
+        FOLLOWED,
     ),
 ]

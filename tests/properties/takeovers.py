@@ -5,7 +5,7 @@ What is to be brought, the rows, how they are applied and the takeover are what 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from random import Random
 
@@ -52,28 +52,34 @@ class Takeovers:
         furthest = self._furthest(topic, witnesses)
         bring = [self._bring(site, topic.incarnation, *each, choose) for each in sorted(found.to_bring.items())]
         known = site.log.announced.state.by_incarnation(topic.incarnation)
-        if known is not None:
-            self._owners.take_over(site, known, choose, found.above)
+        if known is None:
+            return
+        self._owners.take_over(site, known, choose, found.above)
         now = site.log.announced.state.by_incarnation(topic.incarnation)
-        if now is not None and known is not None and now.owner == site.stream_id and now.epoch > known.epoch and all(bring):
-            for number, (start, _) in enumerate(now.since):
-                assert start >= furthest.get(number, 0) or topic.incarnation in self._world.model.rolled_back, (
-                    f"{site.name} took {now} over from {start}, and a neighbour has it to {furthest[number]}"
-                )
+        if now is not None and now.owner == site.stream_id and now.epoch > known.epoch and all(bring):
+            self._has_what_any_had(site, now, furthest)
+
+    def _has_what_any_had(self, site: Site, taken: Topic, furthest: Mapping[int, int]) -> None:
+        """3: nothing is left out that somebody had who was asked, if all that was to be brought came."""
+        for number, (start, _) in enumerate(taken.since):
+            assert start >= furthest.get(number, 0) or taken.incarnation in self._world.model.rolled_back, (
+                f"{site.name} took {taken} over from {start}, and a neighbour has it to {furthest[number]}"
+            )
 
     def _furthest(self, topic: Topic, witnesses: Sequence[Witness]) -> dict[int, int]:
-        """3: by partition, how far the topic's history goes at any of those who were asked."""
+        """By partition, how far the topic's history goes at any of those who are asked."""
         model, ends = self._world.model, dict[int, int]()
         epoch = max([topic.epoch, *(each.standing.topic.epoch for each in witnesses if each.speaks_for_owner)])
-        for witness in witnesses:
-            other = next(each for each in self._world.sites.values() if each.stream_id == witness.stream)
+        asked = {each.stream for each in witnesses}
+        for other in (each for each in self._world.sites.values() if each.stream_id in asked):
             held = other.log.announced.state.by_incarnation(topic.incarnation)
-            for number in range(0 if held is None else held.partitions):
+            assert held is not None
+            for number in range(held.partitions):
                 place, state = (topic.incarnation, number), other.log.announced.state.partition(held.number, number)
                 with other.storage.faults.held_off():
                     found = values_at(other.log, held.number, number)
-                found = [at for at in found if model.is_on_path(place, epoch, state.epoch_before(at + 1), at)]
-                ends[number] = max([ends.get(number, 0), *(at + 1 for at in found)])
+                live = (at for at in found if model.is_on_path(place, epoch, state.epoch_before(at + 1), at))
+                ends[number] = max([ends.get(number, 0), *(at + 1 for at in live)])
         return ends
 
     def _witnesses(self, site: Site, topic: Topic) -> list[Witness]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from itertools import pairwise
 from random import Random
 
-from tests.properties.actions import FOLLOWED, GROUPS, TAILS
+from tests.properties.actions import FOLLOWED, LATE, TAILS
 from tests.properties.returning import RETURNS
 from tests.properties.shape import SITES, Link, Shape
 
@@ -27,5 +27,5 @@ def wide_shape(random: Random) -> Shape:
     return Shape(sites, tuple(links))
 
 
-WIDE = tuple(kind._replace(shape=wide_shape) for kind in (GROUPS, FOLLOWED, TAILS, RETURNS))
+WIDE = tuple(kind._replace(shape=wide_shape) for kind in (LATE, FOLLOWED, TAILS, RETURNS))
 """As in small worlds."""

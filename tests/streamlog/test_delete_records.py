@@ -330,9 +330,10 @@ def test_nobody_deletes_our_own_records_over_a_link(base_offset: int) -> None:
     a, b = fresh(A), fresh(B)
     topic = with_batches(a, 10)
     replicated(a, b)
-    told = frame(a, B, slice_of("ships"), 1)
+    told = frame(a, B, slice_of("ships"), 0)
     hostile = with_start(told, base_offset, StartPayload("deleted-records", 10, ((0, 0),), deleted_to=10))
-    applied(a, hostile)
+    (outcome,) = applied(a, hostile)
+    assert outcome.refused_position is None, "the row is looked at"
     assert (a.announced.state.partition(topic.number, 0).deleted_to, len(values_of(a))) == (0, 10)
 
 
