@@ -155,7 +155,7 @@ OF_NAMES = [
         _TOPICS + "_change",
         "release_waiting(self._draft, known.name)",
         "pass",
-        10,
+        240,
         NAMES,
     ),
     Mutation(

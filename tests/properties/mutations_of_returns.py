@@ -19,7 +19,7 @@ OF_RETURNS = [
         "recovered-tail",
         "what was written since the backup is kept where others have more",
         "streamlog.requests.ownership:recover",
-        "keep = diverged_incarnation(found.incarnation, states[each].epoch, epoch)",
+        "keep = restored_incarnation(found.incarnation, states[each].epoch, epoch)",
         "keep = None",
         1,
         RETURNS,
