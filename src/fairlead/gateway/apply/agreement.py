@@ -26,14 +26,7 @@ from fairlead.streamlog.state.effects import payload_of
 from fairlead.streamlog.values import Behind, Gap, LinkPosition, Topic
 from fairlead.wire.apply import ApplyHello
 from fairlead.wire.link_protocol import StreamPlace
-from fairlead.wire.neighbours import (
-    BehindPartition,
-    DeletedTopic,
-    GapRange,
-    LinkAnswer,
-    LinkRequest,
-    SlicesPosition,
-)
+from fairlead.wire.neighbours import BehindPartition, DeletedTopic, GapRange, LinkAnswer, LinkRequest, SlicesPosition
 from fairlead.wire.urls import named
 
 LISTED_MAX = 10_000
