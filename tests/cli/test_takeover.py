@@ -152,7 +152,9 @@ def test_a_takeover_of_what_is_owned_here_says_so(fairlead: CommandLine, tmp_pat
     assert done.code == 1
     assert done.err.endswith("fairlead: these topics are owned here already\n")
 
-    fairlead.refused("stream topic takeover -path /alone --yes", "give either -topic, or -from")
+    fairlead.refused(
+        "stream topic takeover -path /alone --yes", "give -topic, or -from with the cluster that is lost, or both"
+    )
     fairlead.refused(
         "stream topic takeover -path /alone -from tokyo --yes",
         "it owns no topic of /alone, by what is known here; its topics are owned by /mapr/sanfrancisco/alone",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from functools import partial
@@ -15,6 +16,7 @@ from tests.support import http_calls
 from tests.support.waiting import until
 
 from fairlead.cluster.jobs import JobRecord
+from fairlead.gateway.links.orders import chosen
 from fairlead.gateway.pulling.taking import Pulls
 from fairlead.gateway.takeovers.work import TakeoverOptions
 from fairlead.model.errors import (
@@ -390,6 +392,25 @@ async def test_all_topics_of_a_lost_cluster_are_taken_over_at_once(three: Owner,
         await taken(ny, "none")
 
 
+async def test_more_topics_of_a_lost_cluster_than_go_at_once_are_taken_over_in_parts(
+    three: Owner, ny: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By expressions, which mean none of what others own."""
+    monkeypatch.setattr(chosen, "TOPICS_MAX", 2)
+    for name in ("box", "buoy", "crane"):
+        await three.site.write(SHIPS, name, b"0")
+        await arrived(ny, 1, name)
+    await ny.write(SHIPS, "berth", b"0")
+    await three.lose()
+    with pytest.raises(InvalidValue, match="3 topics: at most 2 at a time; give -topic with expressions"):
+        await taken(ny, "", lost="sf")
+    job = await taken(ny, "b.*", lost="sf")
+    assert (job.total, job.changed) == (2, 2)
+    with pytest.raises(InvalidValue, match=re.escape("-topic 'b.*' matches no topic of /ships that sf owns")):
+        await taken(ny, "b.*", lost="sf")
+    assert (await taken(ny, "", lost="sf")).changed == 1
+
+
 async def test_a_takeover_by_the_admin_interface(three: Owner, ny: Site, la: Site) -> None:
     """The answer says at once what is known of the owner's end, and who was asked."""
     await three.site.write(SHIPS, "box", b"0")
@@ -411,6 +432,5 @@ async def test_a_takeover_by_the_admin_interface(three: Owner, ny: Site, la: Sit
         await until(lambda: not ny.cluster.jobs.all()[0].running)
         (shown,) = (await http.get(f"{ny.url}/rest/job/show", params={"id": begun["id"]})).json()["data"]
         assert (shown["state"], shown["changed"], shown["brought"]) == ("done", 1, 0)
-        for params in ({"path": SHIPS}, {"path": SHIPS, "topic": "box", "from": "sf"}):
-            refused = (await http.post(url, json=params)).json()
-            assert "give either -topic, or -from" in refused["errors"][0]["desc"]
+        refused = (await http.post(url, json={"path": SHIPS})).json()
+        assert "give -topic, or -from with the cluster that is lost, or both" in refused["errors"][0]["desc"]

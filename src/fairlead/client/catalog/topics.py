@@ -97,7 +97,12 @@ COMMANDS = (
         (
             PATH,
             replace(_TOPICS, required=False),
-            Param("from", "text", "all topics that this cluster, the stream at this path, or kafka://NAME owns"),
+            Param(
+                "from",
+                "text",
+                "all topics that this cluster, the stream at this path, or kafka://NAME owns; with -topic those of "
+                "them that the regular expression matches",
+            ),
             Param(
                 "force",
                 "boolean",

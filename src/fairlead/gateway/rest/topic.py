@@ -149,8 +149,8 @@ async def transfer(context: RestContext, given: Given) -> Rows:
 async def takeover(context: RestContext, given: Given) -> Rows:
     options = TakeoverOptions(bool(given["force"]), bool(given["dryrun"]))
     topics, lost = given["topic"] or "", given["from"] or ""
-    if bool(topics) == bool(lost):
-        raise InvalidValue("give either -topic, or -from with the cluster that is lost")
+    if not topics and not lost:
+        raise InvalidValue("give -topic, or -from with the cluster that is lost, or both")
     job, names, outlook = await context.takeovers.prepare(context.local(given["path"]), topics, lost, options)
     return [{**await context.jobs.add(job, names), "neighbours": outlook.neighbours, "owners": outlook.owners}]
 

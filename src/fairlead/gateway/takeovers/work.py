@@ -77,8 +77,8 @@ class Takeovers:
     async def prepare(
         self, path: str, topics: str, lost: str, options: TakeoverOptions
     ) -> tuple[JobRecord, Sequence[str], Outlook]:
-        """The job that takes topics over, and their names. `topics` as for a transfer; if it is empty, all that `lost`
-        owns, a cluster or the global path of a stream.
+        """The job that takes topics over, and their names. `topics` as for a transfer; if `lost` is given, a cluster or
+        the global path of a stream, all that it owns, or those of them that the expression `topics` matches.
 
         Raises:
             UnknownStream, UnknownTopic: nothing has such a name. InvalidValue: the expression is wrong, or these are
@@ -86,7 +86,7 @@ class Takeovers:
         """
         stream = self._cluster.stream(path)
         loop, lookups = asyncio.get_running_loop(), self._cluster.lookups
-        choice = partial(chosen, stream, topics) if topics else partial(owned_at, stream, lost)
+        choice = partial(owned_at, stream, lost, topics) if lost else partial(chosen, stream, topics)
         names = await loop.run_in_executor(lookups, choice)
         owners = await loop.run_in_executor(lookups, _owners, stream, names)
         answers = await self._asking.ask(stream, ())

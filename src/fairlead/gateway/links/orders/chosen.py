@@ -54,12 +54,12 @@ def _matching(names: list[str], expression: str, what: str) -> list[str]:
     return sorted(found)
 
 
-def owned_at(stream: Stream, place: str) -> list[str]:
-    """The names of the topics that a cluster, or the stream at a global path, owns by what is known here, sorted.
-    Blocking: there may be a million.
+def owned_at(stream: Stream, place: str, expression: str = "") -> list[str]:
+    """The names of the topics that a cluster, or the stream at a global path, owns by what is known here, sorted; those
+    that a regular expression matches as a whole, if it is given. Blocking: there may be a million.
 
     Raises:
-        InvalidValue: these are none, or too many.
+        InvalidValue: the expression is wrong, or these are none, or too many.
     """
     by_owner: dict[str, list[str]] = {}
     for topic in stream.topics():
@@ -68,6 +68,8 @@ def owned_at(stream: Stream, place: str) -> list[str]:
     if not found:
         owners = f"; its topics are owned by {few(sorted(by_owner))}" if by_owner else ", which has none"
         raise InvalidValue(f"-from {place}: it owns no topic of {stream.path}, by what is known here{owners}")
+    if expression:
+        return _matching(found, expression, f"topic of {stream.path} that {place} owns")
     _check_count(len(found))
     return sorted(found)
 
@@ -79,4 +81,7 @@ def is_at(owner: str, place: str) -> bool:
 
 def _check_count(count: int) -> None:
     if count > TOPICS_MAX:
-        raise InvalidValue(f"{count:,} topics: at most {TOPICS_MAX:,} at a time")
+        raise InvalidValue(
+            f"{count:,} topics: at most {TOPICS_MAX:,} at a time; give -topic with expressions that match fewer, one "
+            "after another"
+        )
