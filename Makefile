@@ -58,7 +58,7 @@ test: setup java ## sets up what the tests need and runs them all; PYTEST_ARGS="
 # lose on a disk.
 COMPUTING := test-first-third test-second-third test-last-third
 WAITING := test-with-clients test-with-kills
-KILLS := tests/crash tests/spark
+KILLS := tests/crash tests/spark tests/demo/test_shipping_call.py
 WAITS := spark or interop or crash
 FIRST_THIRD := tests/cases tests/cli tests/mirror
 SECOND_THIRD := tests/broker tests/contracts tests/gateway tests/kafka tests/replication

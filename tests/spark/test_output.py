@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
@@ -19,15 +18,14 @@ pytestmark = pytest.mark.spark
 
 
 def test_sparks_log_is_in_ours_and_the_jvms_chatter_only_for_debug(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path_factory: pytest.TempPathFactory, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Each event is one line, and nothing comes on the console by itself; also when the session starts again."""
     environment = java_environment(find_java(os.environ), os.environ)
     settings = SparkSettings("test", "fairlead.replication.spark.worker_daemon", 1, python=sys.executable)
     with capture_logs() as events:
-        for number in range(2):
-            folder = tmp_path / str(number)
-            folder.mkdir()
+        for _ in range(2):
+            folder = tmp_path_factory.mktemp("short")  # Spark's sockets lie there: their paths have 107 characters
             session = start_session(LinkDataSource, settings, folder, environment)
             assert {event["log_level"] for event in events} <= {"debug"}
             jvm = session.sparkContext._jvm  # noqa: SLF001 - there is no public way to Java's log
