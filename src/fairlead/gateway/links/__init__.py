@@ -8,6 +8,7 @@ Arrows point downwards:
 
     control_routes · manager         what tasks say, by WebSocket · the parts put together
     orders/                          what people do
+    owner_watch                      tells the log of owners that have not heard that they are, or cannot write
     runner · task_reports            what changed records and messages of tasks mean for which link
     contacting/                      a link and its destination: agreeing, failing, ending
     health/                          what is wrong, what mends it, what is shown
@@ -15,5 +16,5 @@ Arrows point downwards:
     replicator_life                  whether the replicator lives
     grants/                          who reads what
     running/                         one link while it runs, and all of them
-    errors · passing                 what only links meet; which topics go over one
+    errors · passing · regularly     what only links meet; which topics go over one; a call every so many seconds
 """

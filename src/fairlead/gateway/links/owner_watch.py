@@ -17,6 +17,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.cluster.owner_changes import TopicPlace, owned_ones, pending_of
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.links.health.ailments import Ailments
+from fairlead.gateway.links.regularly import Regularly
 from fairlead.gateway.links.running.running_link import RunningLink
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.gateway.links.running.timing import Timing
@@ -55,25 +56,17 @@ class OwnerWatch:
         self._cluster = cluster
         self._links = links
         self._ailments = ailments
-        self._timing = timing
         self._pending: Mapping[bytes, _Pending] = {}
         self._unconfirmed: Mapping[bytes, Waiting] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._looks = Regularly(timing.owners_s, self.look)
 
     def start(self) -> None:
         """Begin to look."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._looks.start()
 
     async def close(self) -> None:
         """End, and wait for that."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(self._timing.owners_s)
-            await self.look()
+        await self._looks.close()
 
     async def look(self) -> None:
         """At all of them once."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 
 from fairlead.cluster.cluster import Cluster
+from fairlead.gateway.links.regularly import Regularly
 from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.lifecycle import Event, State
 from fairlead.gateway.links.running.running_link import RunningLink, urls_of
@@ -32,22 +33,15 @@ class Pulse:
         self._gateways = gateways
         self._timing = timing
         self._starts: dict[Urls, ServerStart] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._looks = Regularly(timing.pulse_s, self._beat)
 
     def start(self) -> None:
         """Begin to ask."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._looks.start()
 
     async def close(self) -> None:
         """End, and wait for that."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(self._timing.pulse_s)
-            await self._beat()
+        await self._looks.close()
 
     async def _beat(self) -> None:
         """Ask every destination with a link that has nothing to ask for itself."""
