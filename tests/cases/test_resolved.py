@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.model.names import StreamPath
+from fairlead.model.errors import InvalidValue
+from fairlead.model.names import StreamPath, names_like
 from tests.cases.fleet import SHIPS, fleet, held, link, path_at, up_to_date
 from tests.gateway.rig import FAST, STILL, Site
 from tests.support.waiting import until
@@ -73,3 +74,29 @@ async def test_a_copy_in_the_same_cluster_is_resolved_in_a_moment_too(tmp_path: 
         await until(lambda: in_conflict(a))
         await a.cluster.stream("/copy").take_topic_as("t", "theirs")
         await until(lambda: names(a, "/copy") == {"t": [b"/copy"], "theirs": [b"/ships"]})
+
+
+async def test_a_topic_whose_new_name_is_one_of_another_shard_gets_a_name_at_the_replica(tmp_path: Path) -> None:
+    """Its owner ends the conflict, but the replica has more shards, and the topic waits in that of the old name. The
+    source shows the command, which knows the topic by its new one."""
+    async with fleet(tmp_path, "a", timing=replace(FAST, pulse_s=0.05)) as (a,):
+        stream = await a.stream("/copy", shards=4)
+        for path in (SHIPS, "/copy"):
+            await a.write(path, "t", path.encode())
+        await a.links.add_upstream("/copy", path_at(a))
+        await a.links.add_replica(SHIPS, StreamPath("/copy"))
+        await until(lambda: in_conflict(a))
+        home = stream.shard_for("t")
+        away = next(name for name in names_like("u") if stream.shard_for(name) is not home)
+        await a.cluster.stream(SHIPS).rename_topic("t", away)
+        shown = (
+            f"not a possible name here: {away}; to have it there under another name run: fairlead stream topic resolve"
+        )
+        command = f"{shown} resolve -path /mapr/a/copy -topic {away} -as NAME"
+        await until(lambda: command in str(a.links.list(SHIPS)[0].row()["behind"]))
+        with pytest.raises(InvalidValue, match="would do"):
+            await stream.take_topic_as(away, away)
+        near = next(name for name in names_like("u") if stream.shard_for(name) is home)
+        await stream.take_topic_as(away, near)
+        await until(lambda: names(a, "/copy") == {"t": [b"/copy"], near: [b"/ships"]})
+        await until(lambda: up_to_date(a))

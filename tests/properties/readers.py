@@ -111,7 +111,7 @@ class OneStream:
         return [self.site.shard]
 
     @contextmanager
-    def placing(self, link: bytes) -> Iterator[Callable[[bytes, str], int]]:
+    def placing(self, link: bytes | None = None) -> Iterator[Callable[[bytes, str], int]]:
         """There is one shard."""
         yield lambda incarnation, name: 0
 

@@ -13,7 +13,7 @@ from functools import partial
 
 from fairlead.cluster.stream import CHANGED_TOGETHER, Stream
 from fairlead.model.errors import FairleadError, InvalidName, TryAgain
-from fairlead.model.names import KAFKA_SCHEME, parse_stream_path
+from fairlead.model.names import KAFKA_SCHEME, names_like, parse_stream_path
 from fairlead.streamlog.requests import diverged
 from fairlead.streamlog.requests.cuts import end_keep
 from fairlead.streamlog.requests.diverged import Tail
@@ -101,9 +101,13 @@ class _Copying:
 
     async def append(self, tail: Tail, rows: Sequence[Row]) -> None:
         """Add batches of a tail to its diverged topic."""
-        target, made = await self._target(tail, rows)
+        owner = diverged.owner_of(tail, rows)
+        if owner not in self._paths:
+            self._paths[owner] = await self._path_of(owner)
         size_bytes = sum(len(row.batch) for row in rows)
-        await target.submit(partial(diverged.append, made=made, tail=tail, rows=rows), size_bytes)
+        with self._stream.placing() as place_of:
+            target, made = self._target(tail, owner, place_of)
+            await target.submit(partial(diverged.append, made=made, tail=tail, rows=rows), size_bytes)
         self._records[tail.key] += sum(row.records for row in rows)
 
     async def end(self, tail: Tail) -> None:
@@ -121,20 +125,21 @@ class _Copying:
         if self._records[tail.key]:
             self._stream.owner_log.tail_copied(tail.topic.name, partition, into, self._records[tail.key])
 
-    async def _target(self, tail: Tail, rows: Sequence[Row]) -> tuple[Shard, Topic]:
-        """The shard of the diverged topic, and the topic as this site would make it."""
-        stream, shard = self._stream, self._shard
-        owner = diverged.owner_of(tail, rows)
-        if owner not in self._paths:
-            self._paths[owner] = await self._path_of(owner)
-        at = self._paths[owner]
-        for each in stream.shards:
-            known = each.state.by_incarnation(tail.incarnation)
-            if known is not None or each.state.tombstone(tail.incarnation) is not None:
-                return each, diverged.topic_of(tail, shard.state, "" if known is None else known.name, owner, at)
+    def _target(self, tail: Tail, owner: bytes, place_of: Callable[[bytes, str], int]) -> tuple[Shard, Topic]:
+        """The shard of the diverged topic, and the topic as this site would make it. A link may be bringing it, by the
+        name that it has at another holder, or it waits for that name: then it is made there, by a name of that shard.
+        """
+        stream, at = self._stream, self._paths[owner]
+        known = stream.by_incarnation(tail.incarnation)
+        if known is not None:
+            shard, topic = known
+            return shard, diverged.topic_of(tail, self._shard.state, topic.name, owner, at)
         names = diverged.names(tail, _cluster(at) or owner.hex()[:UNKNOWN_OWNER_DIGITS])
         name = next(name for name in names if stream.find_topic(name) is None)
-        return stream.shard_for(name), diverged.topic_of(tail, shard.state, name, owner, at)
+        shard = stream.shards[place_of(tail.incarnation, name)]
+        free = (each for each in names_like(name) if stream.shard_for(each) is shard)
+        here = next(each for each in free if stream.find_topic(each) is None)
+        return shard, diverged.topic_of(tail, self._shard.state, name, owner, at)._replace(name=here)
 
     async def _path_of(self, owner: bytes) -> str:
         if owner == self._stream.id:

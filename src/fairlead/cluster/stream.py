@@ -116,10 +116,11 @@ class Stream:
         return lambda name: self.shard_for(name) is shard
 
     @contextmanager
-    def placing(self, link: bytes) -> Iterator[Callable[[bytes, str], int]]:
-        """For as long as one frame of a link is under way: tells, by incarnation and name, the number of the shard to
-        which the frame's rows of a topic go. A topic that is not here is made where the first such frame goes; its name
-        at the source may change meanwhile."""
+    def placing(self, link: bytes | None = None) -> Iterator[Callable[[bytes, str], int]]:
+        """For as long as something is under way that may make topics, a frame of a link or what no link brings: tells,
+        by incarnation and name, the number of the shard to which the rows of a topic go. A topic that is not here is
+        made where the first of them goes; its name at the source may change meanwhile, and be another by another way.
+        Who makes a topic that another site may have must ask, or a stream has the topic in two shards."""
         held: list[bytes] = []
 
         def place_of(incarnation: bytes, name: str) -> int:
@@ -135,7 +136,7 @@ class Stream:
             for each in held:
                 self._arrivals.release(each)
 
-    def _place_of(self, link: bytes, incarnation: bytes) -> int | None:
+    def _place_of(self, link: bytes | None, incarnation: bytes) -> int | None:
         """The shard that has an incarnation, or what is remembered of it; else the one in which it waits for a name, on
         any link, since it may be made there in any commit; else the one with the link's notes on it."""
         notes: list[int] = []
@@ -363,25 +364,35 @@ class Stream:
             UnknownTopic, NotOwner, InvalidName, AlreadyExists
             InvalidValue: the name is one of another shard; the error names one that would do.
         """
-        self._check_shard(name, to)
+        self._check_shard(self.shard_for(name), name, to)
         return await self.shard_for(name).submit(lambda draft: topics.rename_topic(draft, name, to))
 
     async def take_topic_as(self, name: str, to: str) -> Topic:
-        """Make the topic that waits for a name which another one holds, under a name of its own.
+        """Make the topic that waits for a name which another one holds, or which is none of the shard in which it
+        waits, under a name of its own.
 
         Raises:
-            InvalidValue: none waits, or the name is one of another shard. InvalidName, AlreadyExists
+            InvalidValue: none waits, or the new name is one of another shard. InvalidName, AlreadyExists
         """
-        self._check_shard(name, to)
-        return await self.shard_for(name).submit(lambda draft: topics.take_as(draft, name, to))
+        shard = self._waiting_in(name)
+        self._check_shard(shard, name, to)
+        return await shard.submit(lambda draft: topics.take_as(draft, name, to))
 
-    def _check_shard(self, name: str, to: str) -> None:
-        shard = self.shard_for(name)
+    def _waiting_in(self, name: str) -> Shard:
+        """The shard in which a topic waits for a name: that of the name, but where it waited before for another one,
+        which another link would give it."""
+        of_name = self.shard_for(name)
+        for shard in (of_name, *self.shards):
+            if any(topics.waits_for(note, name) for note in shard.state.all_notes().values()):
+                return shard
+        return of_name
+
+    def _check_shard(self, shard: Shard, name: str, to: str) -> None:
         if self.shard_for(to) is not shard:
             fits = next(other for other in names_like(to) if self.shard_for(other) is shard)
             raise InvalidValue(
-                f"{to} is a name of another of the {len(self.shards)} shards of {self.path} than {name}, and no topic "
-                f"moves between them; {fits} would do"
+                f"{to} is a name of another of the {len(self.shards)} shards of {self.path} than the one with {name}, "
+                f"and no topic moves between them; {fits} would do"
             )
 
     async def set_partitions(self, name: str, partitions: int) -> Topic:

@@ -72,7 +72,7 @@ async def test_incarnation_by_two_links_into_two_shards(tmp_path: Path, together
         assert not any(each.state.behind(link.id) for each in stream.shards for link in links)
 
 
-@pytest.mark.parametrize("given", ["by hand", "freed"])
+@pytest.mark.parametrize("given", ["by hand", "by hand, for the other name", "freed"])
 async def test_a_topic_that_waits_for_its_name_is_made_in_no_other_shard(tmp_path: Path, given: str) -> None:
     """Another link would give it a name there: it waits too, as the first name may become free at any time. Once it has
     a name, both links bring it to the same place."""
@@ -89,7 +89,8 @@ async def test_a_topic_that_waits_for_its_name_is_made_in_no_other_shard(tmp_pat
         if given == "freed":
             await stream.delete_topic(TOPIC.name)
         else:
-            await stream.take_topic_as(TOPIC.name, next(names_of(home)))
+            waiting = TOPIC.name if given == "by hand" else second.prefix + TOPIC.name
+            await stream.take_topic_as(waiting, next(names_of(home)))
         for link in (first, second):
             await _bring(link, [last])
         (topic,) = (each for each in stream.topics() if each.incarnation == TOPIC.incarnation)

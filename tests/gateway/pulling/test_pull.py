@@ -250,6 +250,25 @@ async def test_a_new_owners_name_that_is_one_of_another_shard_here_is_not_taken(
     assert (heard.owner, heard.home) == (there.id, away)
 
 
+async def test_a_topic_that_a_link_is_bringing_is_made_where_that_makes_it(sf: Site, ny: Site) -> None:
+    """The link has another name for it, of another shard, where nobody would find it by this one: it is asked for
+    again."""
+    stream, there = await ny.stream("/sharded", shards=2), await sf.stream("/sharded")
+    await ny.links.add_upstream("/sharded", StreamPath("/sharded", "sf"))
+    await sf.links.autosetup("/sharded", StreamPath("/sharded", "ny"), ny.urls)
+    await until(lambda: all(link.state.ready for link in sf.manager.running))
+    await sf.write("/sharded", "box", b"0")
+    wanted = {there.topic("box")[1].incarnation: [0]}
+    away = next(name for name in names_like("crate") if stream.shard_for(name) is not stream.shard_for("box"))
+    with stream.placing(b"l" * 16) as place_of:
+        place_of(next(iter(wanted)), away)
+        refused = await pulls(ny).pull(stream, there.id, wanted)
+        assert stream.topic_count == 0
+    assert list(refused.failures.values()) == ["conflict: not a possible name here: box"]
+    assert not (await pulls(ny).pull(stream, there.id, wanted)).failures
+    assert values_at(stream.topic("box")[0], stream.topic("box")[1].number) == {0: b"0"}
+
+
 class Made:
     """Gateways that answer bytes of a test's making, again and again."""
 

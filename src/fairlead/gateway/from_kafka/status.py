@@ -13,7 +13,7 @@ from fairlead.gateway.from_kafka.upstream import RunningUpstream
 from fairlead.gateway.links.replicator_life import Ailment, ReplicatorNow
 from fairlead.model.envelope import code_of
 from fairlead.model.errors import FairleadError, NotAllowed, TryAgain
-from fairlead.streamlog.values import NAME_HELD
+from fairlead.streamlog.values import NAME_HELD, NO_NAME_HERE
 from fairlead.wire.neighbours import BehindPartition
 
 SHOWN_MAX: Final = 100
@@ -126,7 +126,7 @@ def _percentage(running: RunningUpstream, left: int) -> int:
 
 def _behind(each: BehindPartition, replica: object) -> dict[str, Any]:
     reason = each.reason
-    if reason.startswith(NAME_HELD):
+    if reason.startswith((NAME_HELD, NO_NAME_HERE)):
         command = f"fairlead stream topic resolve -path {replica} -topic {each.topic} -as NAME"
         reason += f"; to have it here under another name run: {command}"
     return {"topic": each.topic, "partition": each.partition, "offset": each.end, "reason": reason}

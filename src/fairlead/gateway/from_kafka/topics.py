@@ -74,11 +74,12 @@ async def put_topic(stream: Stream, upstream: KafkaUpstream, topic: TopicMetadat
     known = None if found is None else found[1]
     if known is not None and (known.owner != upstream.source or _is_as(known, topic, configs)):
         return
-    shard = stream.shard_for(topic.name) if found is None else found[0]
-    if shard.state.tombstone(topic.topic_id) is not None:
-        return
-    payload = payload_of(upstream, topic, configs, known)
-    await _apply(stream, shard, upstream, topic.topic_id, topic.name, Kind.TOPIC, payloads.encode(payload))
+    with stream.placing(upstream.link) as place_of:
+        shard = stream.shards[place_of(topic.topic_id, topic.name)]
+        if shard.state.tombstone(topic.topic_id) is not None:
+            return
+        payload = payload_of(upstream, topic, configs, known)
+        await _apply(stream, shard, upstream, topic.topic_id, topic.name, Kind.TOPIC, payloads.encode(payload))
 
 
 def _is_as(known: Topic, topic: TopicMetadata, configs: Mapping[str, str]) -> bool:

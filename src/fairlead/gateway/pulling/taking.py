@@ -195,10 +195,11 @@ class _Step:
                 self._fail(key, f"{self._source.path} does not have it, or not for this stream")
         came = set[PartitionKey]()
         while some := await asyncio.to_thread(_some, frames):
-            places = [self._checked(frame, came) for frame in some]
-            # They share commits: 10,000 topics are not as many of them.
-            applying = (self._frame(frame, *place) for frame, place in zip(some, places, strict=True))
-            outcomes = await asyncio.gather(*applying, return_exceptions=True)
+            with self._stream.placing() as place_of:
+                places = [self._checked(frame, came, place_of) for frame in some]
+                # They share commits: 10,000 topics are not as many of them.
+                applying = (self._frame(frame, *place) for frame, place in zip(some, places, strict=True))
+                outcomes = await asyncio.gather(*applying, return_exceptions=True)
             for failed in filter(None, outcomes):
                 raise failed
         if not came and len(self.again) == turns:
@@ -252,7 +253,9 @@ class _Step:
         self.failures[key] = why
         self.again.remove(key)
 
-    def _checked(self, frame: Frame, came: set[PartitionKey]) -> tuple[PartitionKey, Shard]:
+    def _checked(
+        self, frame: Frame, came: set[PartitionKey], place_of: Callable[[bytes, str], int]
+    ) -> tuple[PartitionKey, Shard]:
         """Which partition a frame is of, one that is not among those that `came`, and where that lives.
 
         Raises:
@@ -268,8 +271,7 @@ class _Step:
         came.add(key)
         if not all(_is_of(row, repair.number, repair.partition) for row in frame.rows):
             raise self._broken(f"topic {named.name}: rows of others, or of other kinds, come with it")
-        found = self._stream.by_incarnation(named.incarnation)
-        return key, self._stream.shard_for(named.name) if found is None else found[0]
+        return key, self._stream.shards[place_of(named.incarnation, named.name)]
 
     def _broken(self, why: str) -> CorruptBatch:
         return CorruptBatch(f"answer of {self._source.path} about missing records: {why}")

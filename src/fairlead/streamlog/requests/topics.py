@@ -127,11 +127,12 @@ def release_waiting(draft: Draft, name: str) -> None:
 
 def waiting_for(draft: Draft, name: str) -> list[tuple[NoteKey, Note]]:
     """The notes of incarnations that wait for a name."""
-    return [
-        (key, note)
-        for key, note in draft.state.every_note().items()
-        if note.create and note.create.name == name and waits(note)
-    ]
+    return [(key, note) for key, note in draft.state.every_note().items() if waits_for(note, name)]
+
+
+def waits_for(note: Note, name: str) -> bool:
+    """Whether the topic waits on that link for a name, and would get this one."""
+    return note.create is not None and note.create.name == name and waits(note)
 
 
 def rename_topic(draft: Draft, name: str, to: str) -> Topic:

@@ -26,7 +26,7 @@ from fairlead.gateway.links.running.backlog import Backlog, backlog, has_begun
 from fairlead.gateway.links.running.lifecycle import State
 from fairlead.gateway.links.running.running_link import RunningLink
 from fairlead.model.names import StreamPath
-from fairlead.streamlog.values import DELETED_HERE, NAME_HELD
+from fairlead.streamlog.values import DELETED_HERE, NAME_HELD, NO_NAME_HERE
 from fairlead.wire.neighbours import BehindPartition, DeletedTopic, GapRange, LinkAnswer
 
 SHOWN_MAX = 100
@@ -214,7 +214,7 @@ def _positions(link: RunningLink, stream: Stream) -> list[dict[str, int]]:
 
 def _behind(link: RunningLink, each: BehindPartition) -> dict[str, Any]:
     reason = each.reason
-    if reason.startswith(NAME_HELD):
+    if reason.startswith((NAME_HELD, NO_NAME_HERE)):
         there = f"fairlead stream topic resolve -path {link.record.replica_path} -topic {each.topic} -as NAME"
         reason += f"; to have it there under another name run: {there}; its owner can -rename it everywhere"
     return {"topic": each.topic, "partition": each.partition, "offset": each.end, "reason": reason}
