@@ -28,10 +28,12 @@ from tests.interop.clients.kafka_tools import PATIENCE, java
 from tests.interop.clients.process import run
 from tests.interop.kafka_pair import KafkaPair
 from tests.support.carrier import Carrier
+from tests.support.kafka_nodes import OUTSIDE, kafka_nodes
 from tests.support.mirrors import MirrorProcess, make_topic, produce, properties
 from tests.support.records import read_all, wait_for_markers
 from tests.support.sites import Site, kill_pid
 from tests.support.waiting import WAIT_SECONDS, wait_until
+from tests.support.wires import Wires
 
 STREAM = "/x"
 
@@ -491,6 +493,51 @@ def test_kills_lose_and_double_nothing(pair: KafkaPair, tmp_path: Path, seed: in
             far.stop()
         site.stop()
         assert site.cli("fsck", "--data", str(site.data)).returncode == 0
+
+
+def test_another_consumerconfig_is_used_at_once_while_records_come(tmp_path: Path) -> None:
+    """Also where nobody answers any more by the one before, and where the file is the same and says something else.
+    Transactions are written all the time; in the end the copy is what Kafka has, byte for byte."""
+    with Wires() as wires, kafka_nodes(tmp_path / "kafka", wires=wires, listeners={"DIRECT": "PLAINTEXT"}) as kafka:
+        wire, inside = kafka.nodes[0].wire, kafka.bootstrap()
+        assert wire is not None
+        make_topic(inside, "edited", 3)
+        writer = Writer(inside, "edited")
+        with running(tmp_path) as site, Carrier(site), writer:
+            replica = Replica(site, tmp_path, kafka.bootstrap(OUTSIDE))
+            direct = properties(tmp_path / "direct.properties", kafka.bootstrap("DIRECT"))
+
+            def edit(file: Path) -> None:
+                site.cli("stream", "replica", "edit", *replica.names, "-consumerconfig", str(file))
+                assert replica.row["configFile"] == str(file)
+
+            def more_comes() -> None:
+                copied = replica.row["recordsCopied"]
+                wait_until(lambda: replica.row["recordsCopied"] > copied + 100, "more comes")
+
+            replica.set_up("edited")
+            more_comes()
+            edit(direct)
+            wait_until(lambda: not wire.open, "nothing is asked by the old one any more")
+            more_comes()
+            assert not wire.open
+            edit(replica.file)
+            wait_until(lambda: wire.open, "the old one is used again")
+            more_comes()
+            wire.cut()
+            edit(direct)
+            more_comes()
+            wire.heal()
+            properties(direct, kafka.bootstrap(OUTSIDE))
+            edit(direct)
+            wait_until(lambda: wire.open, "what the file says now is used")
+            more_comes()
+            written = writer.stop()
+            expected = batches(inside, "edited", 3)
+            wait_until(lambda: replica.kept("edited", 3) == expected, "all is there")
+            kept = read_all(site.kafka, ["edited"], prefix=f"{STREAM}:")
+            assert Counter(content.value for content in kept.values()) == Counter(written)
+            assert replica.row["gapsTotal"] == 0
 
 
 class Writer:

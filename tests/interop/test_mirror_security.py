@@ -21,7 +21,9 @@ from fairlead.kafka import Cluster, TopicPartition
 from fairlead.kafka.configuration.clients import consumer_settings
 from fairlead.kafka.configuration.properties import load_properties
 from fairlead.model.errors import NotAllowed
+from tests.interop.test_from_kafka import Replica, batches, running
 from tests.kafka.client import batch, fetching, producing, values_of
+from tests.support.carrier import Carrier
 from tests.support.certificates import PASSWORD, Authority, jks_store, pem_of, pem_store, pkcs12_store, trust_store
 from tests.support.kafka_nodes import OUTSIDE, KafkaNodes, kafka_nodes
 from tests.support.mirrors import MirrorProcess, count, make_topic, mirroring, produce
@@ -253,6 +255,26 @@ def test_a_mirror_goes_on_over_sessions_and_a_changed_password(secured: Secured,
             assert mirror.stop() == 0, mirror.said()
             assert "changed" not in mirror.said()
             assert SECRET not in mirror.said()
+    finally:
+        set_scram_password(kafka, SECRET)
+
+
+def test_a_stream_that_keeps_topics_goes_on_over_a_changed_password(secured: Secured, tmp_path: Path) -> None:
+    """Its server and its readers: what is refused meanwhile is told, and passes with the file; no command is needed."""
+    kafka, topic = secured.kafka, f"{tmp_path.name}-kept"
+    make_topic(kafka.bootstrap(), topic)
+    try:
+        with running(tmp_path) as site, Carrier(site):
+            replica = Replica(site, tmp_path, "")
+            written(replica.file, by_password(secured, "SCRAM-SHA-256", "PKCS12"))
+            replica.set_up(topic)
+            for password in (SECRET, "changed"):
+                set_scram_password(kafka, password)
+                if password != SECRET:
+                    wait_until(lambda: "SASL_AUTHENTICATION_FAILED" in str(replica.row["errors"]), "it is told")
+                written(replica.file, by_password(secured, "SCRAM-SHA-256", "PKCS12", password))
+                produce(kafka.bootstrap(), topic, [(b"k", b"v")] * 10)
+                wait_until(lambda: replica.kept(topic, 1) == batches(kafka.bootstrap(), topic, 1), "all is there")
     finally:
         set_scram_password(kafka, SECRET)
 

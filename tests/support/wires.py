@@ -29,6 +29,11 @@ class Wire:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def open(self) -> bool:
+        """Whether anybody is connected."""
+        return bool(self._open)
+
     def cut(self) -> None:
         self._wires.call(self._set(whole=False))
 

@@ -11,13 +11,15 @@ from fairlead.model.errors import InvalidValue
 
 
 async def open_by_file(config_file: str, cluster_id: str = "") -> Cluster:
-    """The Kafka cluster that a file with settings of a consumer leads to.
+    """The Kafka cluster that a file with settings of a consumer leads to. Who we are is read there again for each
+    connection.
 
     Raises:
         InvalidValue: the file cannot be read or is wrong, or another cluster answers there than the one with that id.
         TryAgain: no broker answers. NotAllowed: they do not know us.
     """
-    settings = consumer_settings(load_properties(Path(config_file)), config_file).settings
+    file = Path(config_file)
+    settings = consumer_settings(load_properties(file), config_file, file).settings
     cluster = await Cluster.open(settings.client)
     if cluster_id and cluster.cluster_id != cluster_id:
         found = cluster.cluster_id

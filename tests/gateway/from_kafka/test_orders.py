@@ -129,6 +129,40 @@ async def test_another_file_is_read_at_once(desk: Desk, tmp_path: Path) -> None:
         assert row["configFile"] == str(files["now"])
 
 
+async def test_another_file_is_read_while_nobody_answers_by_the_one_before(desk: Desk, tmp_path: Path) -> None:
+    """A question that is under way waits as long as the file said. The same file is read again if a command names it:
+    it may say something else by now."""
+    async with fake_broker() as before, fake_broker() as now:
+        old = properties(tmp_path / "old", before.bootstrap, request_timeout_ms="3600000")
+        await desk.post(SET_UP, **given(old, cursors="none"))
+        (running,) = desk.upstreams
+        await until(lambda: running.known.heard_ms)
+        before.answering.clear()
+        running.wake()
+        await until(lambda: before.unanswered)
+        place = {"path": "kafka://old", "replica": "/x"}
+        await desk.post("stream/replica/edit", **place, consumerconfig=str(properties(tmp_path / "new", now.bootstrap)))
+        await until(lambda: now.serving and not before.serving)
+        before.answering.set()
+        properties(tmp_path / "new", before.bootstrap)
+        await desk.post("stream/replica/edit", **place, consumerconfig=str(tmp_path / "new"))
+        await until(lambda: before.serving and not now.serving)
+
+
+async def test_a_pause_is_felt_while_kafka_does_not_answer(desk: Desk, tmp_path: Path) -> None:
+    """Nothing is asked any more."""
+    async with fake_broker() as broker:
+        file = properties(tmp_path / "old", broker.bootstrap, request_timeout_ms="3600000")
+        await desk.post(SET_UP, **given(file, cursors="none"))
+        (running,) = desk.upstreams
+        await until(lambda: running.known.heard_ms)
+        broker.answering.clear()
+        running.wake()
+        await until(lambda: broker.unanswered)
+        await desk.post("stream/replica/pause", path="kafka://old", replica="/x")
+        await until(lambda: not broker.serving)
+
+
 async def test_one_that_cannot_be_reached_is_shown_as_failing(desk: Desk, tmp_path: Path) -> None:
     """In the list and by /health; another cluster behind the same file is told by both ids."""
     stream = await desk.cluster.create_stream("/x", desk.cluster.stream("/default").settings)

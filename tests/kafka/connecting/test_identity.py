@@ -24,6 +24,7 @@ from fairlead.kafka import Cluster, TopicPartition
 from fairlead.kafka.configuration.clients import consumer_settings
 from fairlead.kafka.configuration.settings import Sasl, Security, Store, Tls
 from fairlead.kafka.connecting.versions import FETCH, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from fairlead.kafka.opening import open_by_file
 from fairlead.model.errors import InvalidValue, NotAllowed, TryAgain
 
 PLAIN = Sasl("PLAIN", "ann", "secret")
@@ -95,6 +96,19 @@ async def test_the_file_is_read_again_for_each_connection(tmp_path: Path) -> Non
             write_file(file, broker, "new")
             broker.cut()
             await cluster.topics([])
+        assert [said.auth_bytes for said in broker.of(SASL_AUTHENTICATE)] == [b"\0ann\0old", b"\0ann\0new"]
+
+
+async def test_a_cluster_that_is_opened_by_its_file_reads_that_again_for_each_connection(tmp_path: Path) -> None:
+    """A stream that keeps topics of Kafka goes on with a new password, and need not be told."""
+    async with fake_broker() as broker, in_time():
+        file = tmp_path / "consumer.config"
+        write_file(file, broker, "old")
+        cluster = await open_by_file(str(file))
+        write_file(file, broker, "new")
+        broker.cut()
+        await cluster.topics([])
+        await cluster.close()
         assert [said.auth_bytes for said in broker.of(SASL_AUTHENTICATE)] == [b"\0ann\0old", b"\0ann\0new"]
 
 

@@ -96,7 +96,11 @@ class KafkaOrders:
         return None
 
     async def edit(self, name: str, path: str, options: dict[str, Any]) -> None:
-        """Change what is read, or how. Raises: UnknownStream, NotFound, InvalidValue; as `set_up` of a new file."""
+        """Change what is read, or how. A file that is named is read at once, also if its name is the one of before.
+
+        Raises:
+            UnknownStream, NotFound, InvalidValue; as `set_up` of a new file.
+        """
         record = self._record(name, path)
         if "config_file" in options:
             check_file(options["config_file"])
@@ -106,6 +110,9 @@ class KafkaOrders:
                     f"{options['config_file']}: the Kafka cluster {found} answers there, and not {record.kafka_cluster}"
                 )
         await self._cluster.kafka.edit(record.stream, name, **options)
+        running = self._running.get(record)
+        if running is not None and options.get("config_file") == record.config_file:
+            running.begin_anew()
 
     async def pause(self, name: str, path: str, *, paused: bool) -> None:
         """Read no more, or go on. Raises: UnknownStream, NotFound."""

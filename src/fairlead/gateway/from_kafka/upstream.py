@@ -36,6 +36,7 @@ from fairlead.streamlog.requests.diverged import parent_of
 from fairlead.streamlog.values import GrantRun, Topic
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.wire.control import KafkaReport, Progress
+from fairlead.wire.first_of import first_of
 
 log = structlog.get_logger()
 
@@ -60,6 +61,8 @@ class RunningUpstream:
         """Topics, by id, of which no record gets too old in Kafka."""
         self._configs_ms: int | None = None
         self._woken = asyncio.Event()
+        self._anew = asyncio.Event()
+        """What is under way is to end, and the file to be read again."""
         self._giving = Giving(granting, timing.again_s, self._woken.set)
         self._looks = Looks()
         self._task: asyncio.Task[None] | None = None
@@ -102,9 +105,15 @@ class RunningUpstream:
 
     def change(self, record: KafkaUpstream) -> None:
         """The record says something else; felt at once."""
-        if (record.config_file, record.paused) != (self.record.config_file, self.record.paused):
-            self._giving.change()
-        self.record = record
+        before, self.record = self.record, record
+        if (record.config_file, record.paused) != (before.config_file, before.paused):
+            self.begin_anew()
+        self.wake()
+
+    def begin_anew(self) -> None:
+        """Read the file of settings again, at once: by what it said before perhaps nobody answers any more."""
+        self._giving.change()
+        self._anew.set()
         self.wake()
 
     def wake(self) -> None:
@@ -198,13 +207,19 @@ class RunningUpstream:
             await self._wait(self._timing.again_s)
 
     async def _serve(self) -> None:
+        self._anew.clear()
         if self.record.paused:
             self._giving.take_back(self.record, "paused")
-            return
+        else:
+            await first_of(self._look_at_times(), self._until_anew())
+
+    async def _until_anew(self) -> None:
+        await self._anew.wait()
+
+    async def _look_at_times(self) -> None:
         kafka = await open_by_file(self.record.config_file, self.record.kafka_cluster)
-        used = self.record.config_file
         try:
-            while not self.record.paused and self.record.config_file == used:
+            while True:
                 self._begin()
                 await self._look(kafka)
                 await self._wait(self._timing.look_s)
