@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from tests.gateway.rig import REPLICA, SHIPS, SOURCE, Site, Worker, set_up
@@ -25,8 +25,12 @@ from fairlead.model.names import StreamPath
 from fairlead.protocol.batch import build_batch
 from fairlead.streamlog.requests.deletion import delete_records
 from fairlead.streamlog.requests.ownership import Recovered, hand_over, recover, take_over
-from fairlead.streamlog.requests.topics import set_configs, set_partitions
+from fairlead.streamlog.requests.rollback import note_coming
+from fairlead.streamlog.requests.topics import delete_topic, set_configs, set_partitions
+from fairlead.streamlog.writing.draft import Draft, DraftRequest
+from fairlead.streamlog.writing.shard import Shard
 
+T = TypeVar("T")
 LA = StreamPath(SHIPS, "la")
 TAIL = "box.diverged.sf.0"
 """The topic that keeps what others have of sf's, and the owner's history not."""
@@ -404,6 +408,88 @@ async def test_a_recovery_that_was_killed_goes_on(tmp_path: Path, ny: Site) -> N
         await until(lambda: not sf.cluster.jobs.get(job.id).running)
         assert held(sf, "box") == {at: b"%d" % at for at in range(5)}
         assert stream.topic("box")[1].epoch == pending, "it has its epoch already"
+
+
+@pytest.mark.parametrize("what", ["box", "again"])
+async def test_two_recoveries_at_once_take_turns(
+    tmp_path: Path, ny: Site, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Somebody runs the command twice. Both look, then one cuts and brings all, while the other goes by what it has
+    seen: it would cut off again what was brought, or delete the topic that was brought in place of a deleted one."""
+    async with Site("sf", tmp_path) as sf, Worker(sf):
+        await sf.stream(SHIPS)
+        await set_up(sf, ny)
+        await sf.write(SHIPS, what, b"0", b"1")
+        await same(sf, ny)
+        old = await backup(tmp_path)
+        if what == "again":
+            await sf.cluster.stream(SHIPS).delete_topic(what)
+        await sf.write(SHIPS, what, b"2")
+        await sf.write(SHIPS, "new", b"0")
+        await same(sf, ny)
+    async with Site("sf", old) as sf, Worker(sf):
+        await until(lambda: stopped(sf))
+        has_looked, goes_on = asyncio.Event(), asyncio.Event()
+        submit = Shard.submit
+
+        async def later(shard: Shard, request: DraftRequest[T]) -> T:
+            await goes_on.wait()
+            return await submit(shard, request)
+
+        def first_waits(shard: Shard, request: DraftRequest[T], size_bytes: int = 0) -> asyncio.Future[T]:
+            if not has_looked.is_set() and isinstance(request, partial) and request.func is note_coming:
+                has_looked.set()
+                return asyncio.ensure_future(later(shard, request))
+            return submit(shard, request, size_bytes)
+
+        monkeypatch.setattr(Shard, "submit", first_waits)
+        jobs = list[bytes]()
+        for _ in range(2):
+            job, names = await sf.recoveries.prepare(SHIPS, force=False)
+            await sf.jobs.add(job, names)
+            await has_looked.wait()
+            jobs.append(job.id)
+
+        def second_ends_or_waits() -> bool:
+            job = sf.cluster.jobs.get(jobs[1])
+            return not job.running or bool(sf.jobs.row(job)["waitsfor"])
+
+        await until(second_ends_or_waits)
+        goes_on.set()
+        await until(lambda: not any(job.running for job in sf.cluster.jobs.all()))
+        assert [(job.state, job.refused) for job in sf.cluster.jobs.all()] == [("done", 0)] * 2
+        await copied(sf)
+        all_of_it = {"box": {0: b"0", 1: b"1", 2: b"2"}, "again": {0: b"2"}}
+        assert {name: held(sf, name) for name in sf.ends(SHIPS)} == {what: all_of_it[what], "new": {0: b"0"}}
+        await sf.write(SHIPS, what, b"on")
+        await same(sf, ny)
+
+
+async def test_a_topic_that_is_deleted_while_it_is_recovered_ends_no_recovery(
+    tmp_path: Path, ny: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was deleted since the backup, and a client deletes it before the recovery does."""
+    async with Site("sf", tmp_path) as sf, Worker(sf):
+        await sf.stream(SHIPS)
+        await set_up(sf, ny)
+        for name in ("gone", "stays"):
+            await sf.write(SHIPS, name, b"0")
+        await same(sf, ny)
+        old = await backup(tmp_path)
+        await sf.cluster.stream(SHIPS).delete_topic("gone")
+        await sf.write(SHIPS, "new", b"0")
+        await same(sf, ny)
+    async with Site("sf", old) as sf, Worker(sf):
+        await until(lambda: stopped(sf))
+
+        def after_a_deletion(draft: Draft, incarnations: Iterable[bytes]) -> None:
+            delete_topic(draft, "gone")
+            note_coming(draft, incarnations)
+
+        monkeypatch.setattr("fairlead.gateway.pulling.recover.note_coming", after_a_deletion)
+        job = await recovered(sf)
+        assert (job.state, job.refused, job.error) == ("done", 0, "")
+        assert sf.ends(SHIPS) == ny.ends(SHIPS) == {"stays": 1, "new": 1}
 
 
 @asynccontextmanager

@@ -4,8 +4,8 @@ In: a stream. Out: a job; for each batch of its topics, questions to its neighbo
 a commit that cuts ours there and begins our next epoch behind theirs, and a pull of what is in between. Always true:
 what was written here since the backup is kept, in a topic of its own where it has no place any more; a topic whose
 records are on their way is not written until they are here; the stream gives no offsets until all topics had their
-turn. Whatever is interrupted is looked at again: what is done shows no difference, but for a topic that has come and
-has no epoch of its own yet, which the log notes before it comes.
+turn; of several jobs of a stream one is at work at a time. Whatever is interrupted is looked at again: what is done
+shows no difference, but for a topic that has come and has no epoch of its own yet, which the log notes before it comes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fairlead.model.errors import FairleadError, NotAgreed, NotAllowed, StorageF
 from fairlead.streamlog.requests.deletion import put_deletion
 from fairlead.streamlog.requests.ownership import Recovered, begin_epoch, recover
 from fairlead.streamlog.requests.rollback import is_coming, note_coming
-from fairlead.streamlog.requests.topics import bury, release_waiting
+from fairlead.streamlog.requests.topics import bury, delete_topic, release_waiting
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.shard import Shard
@@ -69,6 +69,8 @@ class Recoveries:
         self._pulls = Pulls(cluster, new_gateways)
         self._links = links
         self._running = running
+        self._at_work: set[bytes] = set()
+        """Streams of which a batch has its turn: what was found of its topics holds until all is brought."""
 
     async def prepare(self, path: str, *, force: bool) -> tuple[JobRecord, Sequence[str]]:
         """The job that recovers a stream, and its list.
@@ -116,7 +118,20 @@ class Recoveries:
         return rows[:SHOWN_MAX]
 
     async def do(self, job: JobRecord, topics: Sequence[str]) -> BatchOutcome:
-        """Recover a batch. Raises: FairleadError."""
+        """Recover a batch.
+
+        Raises:
+            TryAgain: another job is at work at that stream. FairleadError.
+        """
+        if job.stream in self._at_work:
+            raise TryAgain(f"another job recovers topics of {job.path} at this moment")
+        self._at_work.add(job.stream)
+        try:
+            return await self._batch(job, topics)
+        finally:
+            self._at_work.remove(job.stream)
+
+    async def _batch(self, job: JobRecord, topics: Sequence[str]) -> BatchOutcome:
         stream = self._cluster.stream_of(job.stream, job.path)
         force = job.options["force"] == "true"
         entries = [each for each in topics if each != FINISH]
@@ -264,15 +279,16 @@ class Recoveries:
         return ""
 
     async def _delete(self, stream: Stream, plan: Plan, told: Source) -> None:
-        """Delete a topic that was deleted since the backup."""
-        if plan.topic.owner == stream.id:
-            await stream.delete_topic(plan.topic.name)
-            return
+        """Delete a topic that was deleted since the backup, unless somebody has meanwhile."""
         neighbour, epoch = told.neighbour.stream, told.common.held.epoch
 
         def request(draft: Draft) -> None:
             known = draft.state.by_incarnation(plan.topic.incarnation)
-            if known is not None and known.epoch <= epoch:
+            if known is None or known.epoch > epoch:
+                return
+            if known.owner == stream.id:
+                delete_topic(draft, known.name)
+            else:
                 bury(draft, known._replace(epoch=epoch), neighbour, neighbour)
                 release_waiting(draft, known.name)
 
