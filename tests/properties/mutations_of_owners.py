@@ -195,6 +195,15 @@ OF_OWNERS = [
         MOVES,
     ),
     Mutation(
+        "deletions-of-later-owners",
+        "what a later owner has deleted is not told in the place of records of an owner before",
+        "streamlog.merging.survivors:_Deletions.told_in",
+        "return before if epoch < since else self._to.get(key, 0)",
+        "return self._to.get(key, 0)",
+        49,
+        MOVES,
+    ),
+    Mutation(
         "hand-over-of-pending",
         "an epoch that its owner has not begun begins where that one's would have",
         _OWNERSHIP + "_written",

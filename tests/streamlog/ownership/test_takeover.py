@@ -30,15 +30,28 @@ from tests.streamlog.ownership.sites import (
     values_of,
     wrote,
 )
-from tests.streamlog.world import applied, frame, made, opened, produced, repair_frame, rows_of, values_at
+from tests.streamlog.world import (
+    SeededRandomness,
+    applied,
+    frame,
+    installed,
+    made,
+    opened,
+    produced,
+    repair_frame,
+    rows_of,
+    values_at,
+)
 
 from fairlead.model.errors import NotOwner
 from fairlead.model.names import slice_of
+from fairlead.model.settings import Settings
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.claims import Claim, claim_of, hear
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.applying.outdated import note_heard, outdated_at
+from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.payloads import DELETED_RECORDS, StartPayload, TruncatePayload
 from fairlead.streamlog.requests.cuts import diverged_incarnation
 from fairlead.streamlog.requests.deletion import delete_records
@@ -51,6 +64,8 @@ from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.writer import ShardLog
+
+MERGING = Settings(merge_commits_min=1, merge_idle_seconds=0.0, checkpoint_interval_seconds=0.0)
 
 
 def three_sites() -> tuple[ShardLog, ShardLog, ShardLog]:
@@ -220,6 +235,26 @@ def test_an_owner_of_before_deletes_no_records() -> None:
     assert values_of(c) == {0: b"0", 1: b"1", 2: b"b2"}
     sent(b, a)
     assert values_of(a)[2] == b"b2"
+
+
+def test_what_the_new_owner_deletes_reaches_the_owner_before_by_way_of_a_third_site() -> None:
+    """C reads B's log once the deleted records are merged away there. What stands in the place of A's records does not
+    tell of the deletion: C sends A no rows of A's own, and B's row would be no news to C any more."""
+    a, b, c = fresh(A), fresh(B, settings=MERGING), fresh(C)
+    made(a)
+    wrote(a, b"0", b"1")
+    sent(a, b)
+    taken_over(b)
+    wrote(b, b"b2")
+    answer_of(b, lambda draft: delete_records(draft, topic_of(b).number, 0, 2))
+    job = b.upkeep.plan()
+    assert job is not None
+    installed(b, run_job.run(b.announced.storage, SeededRandomness(1), job))
+    sent(b, c)
+    sent(c, a)
+    for site in (a, b, c):
+        assert values_of(site) == {2: b"b2"}
+        assert site.announced.state.partition(topic_of(site).number, 0).log_start == 2
 
 
 def test_what_an_owner_of_before_has_deleted_holds_up_nobody() -> None:

@@ -50,6 +50,9 @@ class MergeJob:
     """Of the partitions of which records may go."""
     deleted_to: tuple[tuple[int, int, int], ...] = ()
     """(topic number, partition, offset below which its owner has deleted all records): whole batches are dropped."""
+    deleted_before: tuple[tuple[int, int, int, int], ...] = ()
+    """(topic number, partition, epoch of its owner, offset below which the owners before had deleted): of those in
+    `deleted_to` whose owner has changed."""
     expired_below: tuple[tuple[int, int, int], ...] = ()
     """(topic number, partition, offset): batches below it have expired by their topic's own settings, and go."""
     cuts: tuple[DeadFrom, ...] = ()

@@ -176,12 +176,13 @@ def _starts(
 ) -> list[Row]:
     """One row for each partition with rows that expire or were `deleted`, in the place of the last of them. It has that
     row's origin and way: where batches like that one are not sent, a `start` row would declare a gap that another link
-    fills. (What the epochs were before a cut among them, the row of the cut says.)"""
+    fills. (What the epochs were before a cut among them, the row of the cut says.) What a later owner has deleted only
+    that one's own row says: it reaches the owner before, to whom rows of its own are not sent."""
     if not len(expired):
         return []
     order = np.lexsort((expired.row, expired.commit, expired.partition, expired.topic))
     expired, deleted = expired.take(order), deleted[order]
-    deleted_to = {(number, partition): offset for number, partition, offset in job.deleted_to}
+    deletions = _Deletions(job)
     lasts = np.flatnonzero(last_of_groups(expired.topic, expired.partition))
     firsts = np.concatenate(([0], lasts[:-1] + 1))
     found: list[Row] = []
@@ -190,8 +191,21 @@ def _starts(
         history = _joined(histories[key], _epochs(expired, first, last))
         # Rows go by offsets in the order of the log: if the last was deleted, all were.
         reason = DELETED_RECORDS if deleted[last] else EXPIRED
-        found.append(_start(expired, last, reason, history, deleted_to.get(key, 0)))
+        found.append(_start(expired, last, reason, history, deletions.told_in(key, int(expired.epoch[last]))))
     return found
+
+
+class _Deletions:
+    """Up to where records were deleted."""
+
+    def __init__(self, job: MergeJob) -> None:
+        self._to = {(number, partition): offset for number, partition, offset in job.deleted_to}
+        self._before = {(number, partition): told for number, partition, *told in job.deleted_before}
+
+    def told_in(self, key: PartitionKey, epoch: int) -> int:
+        """The offset that a row of a topic epoch may tell."""
+        since, before = self._before.get(key, (0, 0))
+        return before if epoch < since else self._to.get(key, 0)
 
 
 def _start(expired: Columns, last: int, reason: str, history: History, deleted_to: int) -> Row:

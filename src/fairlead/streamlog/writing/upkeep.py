@@ -35,7 +35,7 @@ from fairlead.streamlog.reading.announced import AnnouncedLog
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state import snapshot
 from fairlead.streamlog.state.shard_state import ShardState
-from fairlead.streamlog.values import DeadFrom, WriterEpoch
+from fairlead.streamlog.values import DeadFrom, PartitionKey, WriterEpoch
 from fairlead.streamlog.writing.reserve import Reserve
 from fairlead.streamlog.writing.retention import ExpiryGuard
 from fairlead.streamlog.writing.topic_expiry import Expired, Round, TopicExpiry
@@ -143,9 +143,11 @@ class Upkeep:
     def _told(self, job: MergeJob) -> MergeJob:
         """The job with what the merger must know of the state."""
         state = self._log.state
+        deleted_to = state.deleted_to()
         job = replace(
             job,
-            deleted_to=tuple((*key, offset) for key, offset in state.deleted_to().items()),
+            deleted_to=tuple((*key, offset) for key, offset in deleted_to.items()),
+            deleted_before=tuple(_deleted_before(state, deleted_to)),
             expired_below=tuple(_still_below(state, found) for found in self.topics.dead.partitions),
             cuts=tuple(state.dead_from(job.first)),
         )
@@ -312,6 +314,14 @@ class Upkeep:
             return iter(())
         self._producers_next_ms = cut_off_ms + self._producer_expiry_ms // 100
         return self._log.state.producers.expiring(cut_off_ms)
+
+
+def _deleted_before(state: ShardState, partitions: Iterable[PartitionKey]) -> Iterator[tuple[int, int, int, int]]:
+    """What the owners before had deleted of these partitions, where the owner has changed."""
+    for number, partition in partitions:
+        topic = state.topic(number)
+        if topic is not None and topic.epoch and not topic.is_of_kafka:
+            yield number, partition, topic.epoch, topic.deleted_before(partition)
 
 
 def _still_below(state: ShardState, found: Expired) -> tuple[int, int, int]:
