@@ -92,7 +92,7 @@ async def test_a_topic_whose_new_name_is_one_of_another_shard_gets_a_name_at_the
         shown = (
             f"not a possible name here: {away}; to have it there under another name run: fairlead stream topic resolve"
         )
-        command = f"{shown} resolve -path /mapr/a/copy -topic {away} -as NAME"
+        command = f"{shown} -path /mapr/a/copy -topic {away} -as NAME"
         await until(lambda: command in str(a.links.list(SHIPS)[0].row()["behind"]))
         with pytest.raises(InvalidValue, match="would do"):
             await stream.take_topic_as(away, away)
