@@ -392,6 +392,25 @@ def test_a_name_that_a_later_owner_gives_is_told_though_the_first_one_gave_it_to
     assert masters.named(C) == {"ships": [b"1"]}
 
 
+def test_a_topic_waits_for_the_name_that_its_last_owner_gave_it() -> None:
+    """Though the owner before had written later versions of the topic than that one knew."""
+    masters = Masters(A, B, C)
+    for name in ("ships", "ports"):
+        produced(masters.logs[A], made(masters.logs[A], name).number, b"mine")
+    produced(masters.logs[B], made(masters.logs[B]).number, b"1")
+    masters.send(B, C)
+    for partitions in (2, 3):
+        committed(masters.logs[B], partial(set_partitions, name="ships", partitions=partitions))
+    masters.send(B, A)
+    committed(masters.logs[C], partial(take_over, topic="ships", owner_at="/mapr/c/s", writer_epoch_id=bytes(16)))
+    committed(masters.logs[C], partial(rename_topic, name="ships", to="ports"))
+    masters.send(C, B)
+    masters.send(B, A)
+    committed(masters.logs[A], partial(rename_topic, name="ports", to="quays"))
+    masters.send(B, A)
+    assert masters.named(A) == {"ships": [b"mine"], "quays": [b"mine"], "ports": [b"1"]}
+
+
 def test_a_name_of_another_shard_is_not_taken() -> None:
     """A topic does not move between shards: it keeps the name that it has, or waits."""
     masters = Masters(A, B)

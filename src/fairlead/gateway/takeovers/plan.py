@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from fairlead.streamlog.ownership.epochs import order_of
 from fairlead.streamlog.ownership.histories import parts_at
 from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.values import Topic
@@ -64,8 +65,8 @@ def plan(
 ) -> Plan:
     """What is to become of a topic of the stream with that id, which stands so `here`."""
     trusted = [each for each in witnesses if each.speaks_for_owner]
-    newest = max(trusted, key=lambda each: _order(each.standing.topic), default=None)
-    if newest is not None and _order(newest.standing.topic) <= _order(topic):
+    newest = max(trusted, key=lambda each: order_of(each.standing.topic), default=None)
+    if newest is not None and order_of(newest.standing.topic) <= order_of(topic):
         newest = None
     why = "" if force else _obstacle(topic, newest, trusted, stream)
     if why:
@@ -81,11 +82,6 @@ def plan(
         # Its row is to come: by it we cut what we have, or have more partitions.
         to_bring[0] = Furthest(_shared(known, here, 0), newest.stream, newest.path, 0)
     return Plan("", known.epoch, to_bring)
-
-
-def _order(topic: Topic | TopicPayload) -> tuple[int, int]:
-    """Of TOPIC rows."""
-    return topic.epoch, topic.version
 
 
 def _obstacle(topic: Topic, newest: Witness | None, trusted: Iterable[Witness], stream: bytes) -> str:

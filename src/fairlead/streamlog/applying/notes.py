@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
+from fairlead.streamlog.ownership.epochs import order_of
 from fairlead.streamlog.payloads import BehindPayload, TopicPayload
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.state.effects import Note, payload_of
@@ -85,7 +86,7 @@ class LinkNotes:
                 self._put(behind, None, create)
 
     def _outdated(self, note: Note, reason: str, create: TopicPayload | None) -> bool:
-        if create is not None and note.create is not None and create.version > note.create.version:
+        if create is not None and note.create is not None and order_of(create) > order_of(note.create):
             return True
         return not note.behind.conflict and note.behind.reason != reason
 

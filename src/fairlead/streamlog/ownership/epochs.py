@@ -13,11 +13,18 @@ import hashlib
 from typing import Final
 
 from fairlead.model.errors import NotAllowed
+from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.ranges import EPOCH_MAX
+from fairlead.streamlog.values import Topic
 
 CLASSES: Final = 2048
 """Two writers that both follow an epoch make the same one once in so many times; that is a conflict, which people
 settle. Each change uses up at most so many of the 2^30 epochs."""
+
+
+def order_of(topic: Topic | TopicPayload) -> tuple[int, int]:
+    """Of two rows of a topic the one with the higher order counts: a later owner's, whatever its version."""
+    return topic.epoch, topic.version
 
 
 def next_epoch(newest: int, writer_epoch_id: bytes) -> int:
