@@ -350,7 +350,8 @@ async def test_partitions_that_a_topic_got_while_it_was_anothers_come_back(tmp_p
 
 
 async def test_settings_that_a_topic_has_got_since_the_backup_come_back(tmp_path: Path, ny: Site) -> None:
-    """And what is set next is newer than them: replicas would pass it over as an older version of the topic."""
+    """And what is set next is newer than them: replicas would pass it over as an older version of the topic.
+    So until then none is set."""
 
     async def set_to(site: Site, milliseconds: str) -> None:
         shard, _ = site.cluster.stream(SHIPS).topic("box")
@@ -370,6 +371,8 @@ async def test_settings_that_a_topic_has_got_since_the_backup_come_back(tmp_path
         await until(lambda: settings(ny) == {"retention.ms": "70000000"})
     async with Site("sf", old) as sf, Worker(sf):
         await until(lambda: stopped(sf))
+        with pytest.raises(NotAllowed, match="was rolled back"):
+            await set_to(sf, "60000000")
         assert settings(sf) == {}
         job = await recovered(sf)
         assert (job.state, job.refused, job.brought) == ("done", 0, 0)

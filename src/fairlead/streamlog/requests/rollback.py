@@ -1,8 +1,9 @@
 """A stream whose log was rolled back writes nothing until it is recovered.
 
 A site that is restored from a copy gives offsets once more that it gave before, in the same topic epoch: two histories
-that nobody can tell apart. So from the moment that it is noticed, its log has an entry that refuses what gives offsets,
-in the same order as everything else in the log; a restart does not lift it.
+that nobody can tell apart; and a version of a topic that its replicas have with other settings. So from the moment that
+it is noticed, its log has an entry that refuses what gives offsets and what changes topics, in the same order as
+everything else in the log; a restart does not lift it.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from fairlead.model.errors import AlreadyExists, InvalidValue, NotAllowed, NotOw
 from fairlead.model.limits import PARTITIONS_PER_TOPIC_MAX
 from fairlead.model.names import check_topic_name
 from fairlead.streamlog.payloads import BehindPayload, TopicDeletedPayload, TopicPayload
+from fairlead.streamlog.requests.rollback import check_not_rolled_back
 from fairlead.streamlog.rows import NO_COMMIT, Kind
 from fairlead.streamlog.state.effects import Note, NoteKey, payload_of, payload_of_note, topic_of
 from fairlead.streamlog.values import DELETED_HERE, HARMED, Topic
@@ -141,6 +142,7 @@ def rename_topic(draft: Draft, name: str, to: str) -> Topic:
 
     Raises:
         UnknownTopic, NotOwner
+        NotAllowed: the log was rolled back.
         InvalidName: the new name breaks Kafka's rule for topic names.
         AlreadyExists: a topic has that name.
     """
@@ -257,7 +259,7 @@ def set_partitions(
     for `owned_topic`.
 
     Raises:
-        NotAllowed: the log would have more.
+        NotAllowed: the log would have more, or was rolled back.
         UnknownTopic, NotOwner
         InvalidValue: the topic has as many or more, or these are too many.
     """
@@ -282,6 +284,7 @@ def set_configs(draft: Draft, name: str, changes: Mapping[str, str | None]) -> T
 
     Raises:
         UnknownTopic, NotOwner
+        NotAllowed: the log was rolled back.
     """
     return change_configs(draft, name, lambda own: {**own, **changes})
 
@@ -291,6 +294,7 @@ def change_configs(draft: Draft, name: str, change: ConfigChange) -> Topic:
 
     Raises:
         UnknownTopic, NotOwner, and what `change` raises.
+        NotAllowed: the log was rolled back.
     """
     topic = owned_topic(draft, name)
     configs = {key: value for key, value in change(topic.configs).items() if value is not None}
@@ -328,6 +332,8 @@ def owned(draft: Draft, topic: Topic) -> None:
 
 
 def _change(draft: Draft, topic: Topic) -> Topic:
+    """Raises: NotAllowed: the log was rolled back, and may have given out that version of the topic before."""
+    check_not_rolled_back(draft)
     newer = topic._replace(version=topic.version + 1)
     put_topic(draft, newer, draft.stream_id, None)
     return newer
