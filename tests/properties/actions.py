@@ -11,6 +11,7 @@ from typing import NamedTuple
 from tests.properties.groups import Groups
 from tests.properties.healing import check_all, check_what_changed, heal
 from tests.properties.links import Links
+from tests.properties.lives import TTL_MS
 from tests.properties.model import Site
 from tests.properties.names import Names
 from tests.properties.owners import Owners, topics_of
@@ -24,7 +25,7 @@ from tests.properties.shape import (
     filtered_shape,
     random_shape,
 )
-from tests.properties.sites import HOUR_MS, TTL_MS, MakeStorage, World
+from tests.properties.sites import HOUR_MS, MakeStorage, World
 from tests.properties.tails import Tails
 from tests.properties.takeovers import Takeovers
 
@@ -64,6 +65,8 @@ class Kind(NamedTuple):
     """Several sites use one name, and in the end people decide which topics have it."""
     late: bool = False
     """Groups commit late, and one of them is never at work in two places."""
+    answers: bool = False
+    """A source hears of owners in answers to what it has sent of those before; else of all that its replica knows."""
     commit_bytes: int = 200
     """About so many bytes of requests make a commit."""
 
@@ -79,6 +82,7 @@ class Play:
         self.world: World = World(seed, shape or kind.shape(self.choose), make_storage, kind.commit_bytes)
         self.links: Links = Links(self.world)
         self.links.harmed = kind.harmed
+        self.links.answers = self.world.model.answers = kind.answers
         self.owners = Owners(self.world)
         self.tails = Tails(self.world, self.owners)
         if kind.claims:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from tests.properties.model import Model, Site
 from tests.properties.shape import IDS, Link, Shape, lets_by
 
-from fairlead.streamlog.values import PartitionState, Topic
+from fairlead.streamlog.values import HARMED, PartitionState, Topic
 
 
 def a_partition_is_what_can_be(
@@ -22,7 +22,8 @@ def a_partition_is_what_can_be(
 def a_deletion_below_a_position_is_known(
     model: Model, shape: Shape, link: Link, wire_id: bytes, slices: Iterable[int]
 ) -> None:
-    """6: whose position has passed a deletion, remembers it, or has the topic from a later owner than deleted it."""
+    """6: whose position has passed a deletion, remembers it, has the topic from a later owner than deleted it, or has
+    noted that a row of it came damaged."""
     source, destination = model.sites[link.source], model.sites[link.target]
     state = destination.log.announced.state
     positions = {slice_: at.commit for (_, slice_), at in state.positions(wire_id).items() if slice_ in slices}
@@ -34,6 +35,8 @@ def a_deletion_below_a_position_is_known(
         known, tombstone = state.by_incarnation(each.incarnation), state.tombstone(each.incarnation)
         is_known = known is not None and known.epoch > each.epoch
         is_known |= tombstone is not None and tombstone.epoch >= each.epoch
+        note = state.note((wire_id, each.incarnation, 0))
+        is_known |= note is not None and note.behind.reason == HARMED
         is_known |= (each.incarnation, destination.name) in model.yielded_at  # what it was there says nothing any more
         assert is_known or model.has_contested_name(each.incarnation), f"{link}: the position skipped {each}: {known}"
 

@@ -17,8 +17,14 @@ from tests.properties.shape import DIVERGED
 from tests.properties.sites import World
 from tests.streamlog.world import values_at
 
-from fairlead.streamlog.cursors import Cursor
-from fairlead.streamlog.requests.cursors import adopt_cursor, commit_cursor, delete_cursor, publish_cursors
+from fairlead.streamlog.cursors import Cursor, CursorPair
+from fairlead.streamlog.requests.cursors import (
+    MOVED_VERSIONS,
+    adopt_cursor,
+    commit_cursor,
+    delete_cursor,
+    publish_cursors,
+)
 from fairlead.streamlog.values import Topic
 
 GROUPS = ("g", "h")
@@ -41,6 +47,8 @@ class Members:
     partition had been cut."""
     late: dict[Place, Late] = field(default_factory=dict)
     """What they have read and not committed yet."""
+    first: dict[Place, tuple[int, int]] = field(default_factory=dict)
+    """The topic's number, and the version of the first commit that they surely made."""
 
 
 class Late(NamedTuple):
@@ -51,6 +59,13 @@ class Late(NamedTuple):
     epoch: int
     known_cuts: int
     """Of cuts from this commit of the log on they know nothing."""
+
+
+class Known(NamedTuple):
+    """The newest commit from elsewhere."""
+
+    origin: bytes = b""
+    version: int = 0
 
 
 @dataclass
@@ -73,6 +88,8 @@ class Groups:
         """Members commit some of what they read a while later; and one of the groups is at work at one site only."""
         self._members: dict[tuple[str, str], Members] = {}
         self._read: dict[tuple[str, Place], HasRead] = {}
+        self._made: dict[tuple[str, Place, bytes], dict[int, Known]] = {}
+        """By group, partition and stream, the versions of what was committed there, each with what was known then."""
 
     # Actions
 
@@ -85,9 +102,7 @@ class Groups:
             return
         topic = choose.choice(sorted(topics, key=lambda topic: topic.number))
         partition = choose.randrange(topic.partitions)
-        if self.late and group == ONE_PLACE:
-            for key in [key for key in self._members if key[1] == group and key[0] != site.name]:
-                del self._members[key]
+        self._is_at_work(site, group)
         members = self._members.setdefault((site.name, group), Members(site.log.announced.end))
         offset, epoch = self._read_on(site, group, members, topic, partition, choose)
         if not self.late and choose.random() >= 0.8:
@@ -108,6 +123,38 @@ class Groups:
             place = choose.choice(list(members.late))
             self._commit(site, group, members, place, members.late.pop(place))
 
+    def read_all(
+        self, site: Site, group: str, topic: Topic, partition: int, choose: Random, *, late: bool = False
+    ) -> None:
+        """Members of a group at the site read a partition to its end, and commit that; or later."""
+        self.check(site)
+        self._is_at_work(site, group)
+        members = self._members.setdefault((site.name, group), Members(site.log.announced.end))
+        offset, epoch = self._read_on(site, group, members, topic, partition, choose, whole=True)
+        said, place = choose.random(), (topic.incarnation, partition)
+        epoch = epoch if said < 0.5 else members.told.get(place, -1) if said < 0.7 else -1
+        commit = Late(topic.number, offset, epoch, site.log.announced.end)
+        if late:
+            members.late[place] = commit
+        else:
+            self._commit(site, group, members, place, commit)
+
+    def commit_all_late(self, site: Site) -> None:
+        """Members at the site commit what they have read a while ago."""
+        for group, members in [(group, members) for (at, group), members in self._members.items() if at == site.name]:
+            for place in list(members.late):
+                self._commit(site, group, members, place, members.late.pop(place))
+
+    def go(self, site: Site, group: str) -> None:
+        """All members of a group at the site go."""
+        self._members.pop((site.name, group), None)
+
+    def _is_at_work(self, site: Site, group: str) -> None:
+        """A group at work at one site only has no members elsewhere any more."""
+        if self.late and group == ONE_PLACE:
+            for key in [key for key in self._members if key[1] == group and key[0] != site.name]:
+                del self._members[key]
+
     def leave(self, site: Site, choose: Random) -> None:
         """All members of a group at the site go, or die."""
         self._members.pop((site.name, choose.choice(GROUPS)), None)
@@ -125,7 +172,9 @@ class Groups:
         if found:
             group, (number, partition), _ = choose.choice(found)
             if (site.name, group) not in self._members:
-                self._world.run(site, lambda d: change(d, group, number, partition))
+                done = self._world.run(site, lambda d: change(d, group, number, partition))
+                own = site.log.announced.state.cursors(group, number, partition).own
+                assert done is not True or own is None or not own.apart, f"{site.name}: {group} still goes its own way"
 
     def end(self) -> None:
         """All members go, and all is told."""
@@ -134,7 +183,15 @@ class Groups:
             self.publish(site)
 
     def _read_on(
-        self, site: Site, group: str, members: Members, topic: Topic, partition: int, choose: Random
+        self,
+        site: Site,
+        group: str,
+        members: Members,
+        topic: Topic,
+        partition: int,
+        choose: Random,
+        *,
+        whole: bool = False,
     ) -> tuple[int, int]:
         """Where they read on afterwards, and the epoch of the record before."""
         place, state = (topic.incarnation, partition), site.log.announced.state.partition(topic.number, partition)
@@ -149,7 +206,7 @@ class Groups:
         at = max(at, state.log_start)
         with site.storage.faults.held_off():
             found = values_at(site.log, topic.number, partition)
-        last = min(state.end, at + choose.randrange(READ_MAX))
+        last = state.end if whole else min(state.end, at + choose.randrange(READ_MAX))
         read.values.update(value for offset, value in found.items() if at <= offset < last)
         read.gone.update(offset for offset in range(at, last) if offset not in found)
         members.positions[place] = max(at, last), cuts
@@ -159,6 +216,7 @@ class Groups:
         (number, offset, epoch, known_cuts), since = said, members.since
         partition, state = place[1], site.log.announced.state
         is_late = any(cut.commit >= known_cuts for cut in state.cuts_of(number, partition))
+        before = state.cursors(group, number, partition)
         answer = self._world.run(
             site,
             lambda d: commit_cursor(d, group, number, partition, offset, epoch, known_cuts=known_cuts, since=since),
@@ -166,8 +224,35 @@ class Groups:
         if isinstance(answer, Cursor):
             at = answer.offset if is_late else offset
             members.committed[place] = at, number, len(site.log.announced.state.cuts_of(number, partition))
+            self._note_commit(site, group, members, place, number, before, answer)
         else:
             members.committed.pop(place, None)  # it may have been written
+
+    def _note_commit(
+        self, site: Site, group: str, members: Members, place: Place, number: int, before: CursorPair, made: Cursor
+    ) -> None:
+        """What a commit says of those elsewhere: it is newer than all that its members knew, and than what who was
+        told them had not heard of; and it says so if both knew of each other and went on."""
+        is_old = before.own is not None and made.at == before.own.at
+        if is_old or self._world.model.torn or any(place[0] == deleted for deleted, _ in self._world.model.deleted_at):
+            return
+        theirs = Known() if before.theirs is None else Known(before.theirs.origin, before.theirs.version)
+        there = self._made.get((group, place, theirs.origin), {})
+        first = members.first.get(place)
+        if first is None or first[0] != number:
+            first = members.first[place] = number, made.version
+            told = before.live(members.since)
+            unseen = [each for each in there if theirs.version < each < theirs.version + MOVED_VERSIONS]
+            is_moved = told is not None and told.origin == theirs.origin
+            assert not is_moved or made.version > max(unseen, default=0), (
+                f"{site.name}: {group} goes on with {made}, {unseen} were made where it was before"
+            )
+        elif there.get(theirs.version, Known()).origin == site.stream_id:
+            assert made.apart or there[theirs.version].version < first[1], (
+                f"{site.name}: {group} is at work here and elsewhere, {made} after {before}"
+            )
+        assert made.version > before.highest, f"{site.name}: {group} commits {made} after {before}"
+        self._made.setdefault((group, place, site.stream_id), {})[made.version] = theirs
 
     # What must hold
 
@@ -187,7 +272,7 @@ class Groups:
                 continue
             cursor = self.served(site, group, topic, place[1])
             self._members_are_not_moved(site, group, topic, place, cursor)
-            self._is_apart_only_if_it_was(site, group, topic, place[1])
+            self._goes_its_own_way_if_it_must(site, group, topic, place[1], cursor)
             if cursor is None:
                 continue
             end = site.log.announced.state.partition(topic.number, place[1]).end
@@ -210,11 +295,17 @@ class Groups:
             at = None if cursor is None else cursor.offset
             assert at == offset, f"{site.name}: members of {group} committed {offset} of {topic.name}, and are at {at}"
 
-    def _is_apart_only_if_it_was(self, site: Site, group: str, topic: Topic, partition: int) -> None:
-        """A group that is never at work at two sites goes nowhere its own way."""
+    def _goes_its_own_way_if_it_must(
+        self, site: Site, group: str, topic: Topic, partition: int, told: Cursor | None
+    ) -> None:
+        """A group that is never at work at two sites goes nowhere its own way; one that does is told what it committed
+        there."""
         own = site.log.announced.state.cursors(group, topic.number, partition).own
         if self.late and group == ONE_PLACE and own is not None and not self._world.model.torn:
             assert not own.apart, f"{site.name}: {group} goes its own way in {topic.name}-{partition}: {own}"
+        if own is not None and own.apart and not own.is_deleted:
+            assert told is not None, f"{site.name}: {group} is told nothing of {own}"
+            assert told.origin == site.stream_id, f"{site.name}: {group} is told {told}, and goes its own way: {own}"
 
     def agree(self) -> None:
         """7: all sites say what was committed last, of all that comes to them."""

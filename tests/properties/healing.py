@@ -83,15 +83,23 @@ def heal(world: World, links: Links) -> None:
     _let_topics_in(links)
     _flow_until_nothing_moves(world, links)
     check_all(world, links)
-    for site in world.sites.values():
-        world.copy_kept(site.name)
-    _flow_until_nothing_moves(world, links)
+    _copy_tails(world, links)
     _let_people_decide(world, links)
     check_all(world, links)
     invariants.all_sites_agree(world.model, world.shape, links.wire_ids)
     bounds.conflicts_have_ended(world.model, world.shape, links.wire_ids)
     world.on_healed()
     _idle(world, links)
+
+
+def _copy_tails(world: World, links: Links) -> None:
+    """Where a source hears of an owner only once it has sent something, it cuts its log after others have copied."""
+    for _ in range(STEPS_MAX):
+        for site in world.sites.values():
+            world.copy_kept(site.name)
+        _flow_until_nothing_moves(world, links)
+        if not any(site.log.announced.state.kept_partitions for site in world.sites.values()):
+            return
 
 
 def _let_people_decide(world: World, links: Links) -> None:

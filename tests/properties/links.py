@@ -31,8 +31,10 @@ from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.claims import hear
 from fairlead.streamlog.applying.frame import forget_link
 from fairlead.streamlog.applying.joining import join_links
+from fairlead.streamlog.applying.outdated import note_heard, outdated_at
 from fairlead.streamlog.frames.codec import decode_frame, encode_frame
 from fairlead.streamlog.numbers import slices_of_mask
+from fairlead.streamlog.payloads import TopicPayload
 from fairlead.streamlog.requests.diverged import tails
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.state.effects import payload_of
@@ -78,6 +80,8 @@ class Links:
         """How often a frame is harmed that arrives where nobody has chosen so."""
         self.calm = False
         """Frames are cut as in production, no more at random."""
+        self.answers = False
+        """A source hears of owners only in answers to what it has sent of those before."""
         world.on_opened = lambda site: self._lose_connections(site, both_ways=False)
         world.on_rolled_back = lambda site: self._lose_connections(site, both_ways=True)
 
@@ -411,6 +415,15 @@ class Links:
             del flying[which : which + count]
         self._apply(link, [each.frame for each in frames], damage=damage)
 
+    def held_back(self, link: Link) -> list[InFlight]:
+        """All frames in flight, which come later."""
+        late, self._lines[link].frames = self._lines[link].frames, []
+        return late
+
+    def let_come(self, link: Link, late: list[InFlight]) -> None:
+        """These are in flight again."""
+        self._lines[link].frames += late
+
     def lose(self, link: Link) -> None:
         """All frames in flight."""
         self._lines[link].frames.clear()
@@ -552,15 +565,22 @@ class Links:
                 self._apply(link, frames)
 
     def hear(self, link: Link) -> None:
-        """In its answer at contact a destination tells of owners that the source may not know."""
-        source, destination = self._sites[link.source], self._sites[link.target]
-        told = []
-        for topic in source.log.announced.state.topics():
-            known = destination.log.announced.state.by_incarnation(topic.incarnation)
-            if known is not None and known.epoch > topic.epoch:
-                told.append(payload_of(known))
-        if told and link.peer == "own" and not self._lines[link].cut:
-            self._world.run(source, lambda d: hear(d, IDS[link.target], told, ANYBODY))
+        """In its answer at contact a destination tells of owners that the source may not know, until it says that it
+        has heard."""
+        source, destination, told = self._sites[link.source], self._sites[link.target], self._told(link)
+        if not told or link.peer != "own" or self._lines[link].cut:
+            return
+        heard = self._world.run(source, lambda d: hear(d, IDS[link.target], told, ANYBODY))
+        if self.answers and isinstance(heard, int) and (self.calm or self._world.random.random() < 0.7):
+            epochs = [(each.incarnation, each.epoch) for each in told]
+            self._world.run(destination, lambda d: note_heard(d, source.stream_id, epochs))
+
+    def _told(self, link: Link) -> list[TopicPayload]:
+        source, state = self._sites[link.source], self._sites[link.target].log.announced.state
+        if self.answers:
+            return [payload_of(topic) for topic in outdated_at(state, source.stream_id)]
+        both = ((state.by_incarnation(each.incarnation), each) for each in source.log.announced.state.topics())
+        return [payload_of(known) for known, topic in both if known is not None and known.epoch > topic.epoch]
 
     def flow(self, link: Link) -> None:
         """All that is new goes over, and what is behind is brought."""

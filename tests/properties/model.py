@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
+from tests.properties.lives import Held, nothing_is_gone_too_early
 from tests.properties.log_shown import LogShown
 from tests.properties.naming import NamesGiven
+from tests.properties.partners import a_partner_brings_its_own
 from tests.properties.shape import IDS, Link, Shape
 from tests.streamlog.world import FakeClock
 
@@ -27,6 +29,7 @@ from fairlead.streamlog.payloads import History, PositionPayload, TopicPayload
 from fairlead.streamlog.requests.ownership import ROLLED_BACK
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state.shard_state import ShardState
+from fairlead.streamlog.values import PartitionState, Topic
 from fairlead.streamlog.writing.shard import Shard
 from fairlead.streamlog.writing.writer import Sealed, ShardLog
 
@@ -81,6 +84,10 @@ class Shown:
     """The log start for clients, which goes back only where a log is cut below it."""
     gone: dict[Place, int] = field(default_factory=dict)
     """The furthest that it ever was."""
+    held: dict[Place, list[Held]] = field(default_factory=dict)
+    """The batches that have not been cut off, nor were gone when that was looked at last."""
+    limited: set[bytes] = field(default_factory=set)
+    """Incarnations of the topics that ever had settings of their own there."""
     topics: dict[int, TopicPayload] = field(default_factory=dict)
     """What every topic number means, as the last row of it says."""
     made: dict[int, int] = field(default_factory=dict)
@@ -125,6 +132,8 @@ class Site:
     """Up to this commit all was looked at."""
     replayed: tuple[ShardState, int] | None = None
     """What its rows say up to a commit, one after the other."""
+    step_ms: int = 0
+    """Its wall clock minus the monotonic one, if it had been put forward only."""
 
     @property
     def stream_id(self) -> bytes:
@@ -199,6 +208,8 @@ class Model:
         self.given = NamesGiven(shape)
         self.slices: set[int] = set()
         """Of all topics of which there are rows."""
+        self.answers = False
+        """Sources hear of owners only in answers to what they have sent."""
         self.decides = False
         """People will: until then no topic is passed over because of its name."""
         self.decided = False
@@ -230,7 +241,10 @@ class Model:
         shown = site.shown
         if row.kind in {Kind.TOPIC, Kind.TOPIC_DELETED}:
             self.slices.add(slice_of_number(row.topic))
-        shown.log.see(site.name, row, shown.topics.get(row.topic), self._gaps_before(site, row))
+        before = shown.topics.get(row.topic)
+        if before is None or before.incarnation not in self.tails:
+            a_partner_brings_its_own(self._shape, site.name, row, before, shown.log, self.tails)
+        shown.log.see(site.name, row, before, self._gaps_before(site, row))
         if row.kind == Kind.TOPIC:
             self._topic(site, row)
         elif row.kind == Kind.TRUNCATE and row.topic in shown.topics:
@@ -268,6 +282,7 @@ class Model:
             assert known == payload.keep, f"two diverged topics for the tail of epoch {row.epoch} of {place}"
         shown.log_starts[place] = min(shown.log_starts.get(place, 0), row.base_offset)
         shown.deleted_to[place] = min(shown.deleted_to.get(place, 0), row.base_offset)
+        shown.held[place] = [each for each in shown.held.get(place, ()) if each.base_offset < row.base_offset]
         gaps = shown.gaps.get(place, ())
         shown.gaps[place] = [gap._replace(end=min(gap.end, row.base_offset)) for gap in gaps]
 
@@ -303,6 +318,8 @@ class Model:
     def _topic(self, site: Site, row: Row) -> None:
         topic = payloads.decode_topic(row.batch)
         before = site.shown.topics.get(row.topic)
+        if topic.configs:
+            site.shown.limited.add(topic.incarnation)
         site.shown.topics[row.topic] = topic
         site.shown.made.setdefault(row.topic, row.commit)
         named = site.shown.named.setdefault(topic.incarnation, [])
@@ -362,7 +379,8 @@ class Model:
 
     def _topic_deleted(self, site: Site, row: Row) -> None:
         deletion = payloads.decode_topic_deleted(row.batch)
-        for known in (site.shown.log_starts, site.shown.gaps):  # an owner of a higher epoch may bring it again
+        # An owner of a higher epoch may bring it again.
+        for known in (site.shown.log_starts, site.shown.gaps, site.shown.held):
             for place in [place for place in known if place[0] == deletion.incarnation]:
                 known.pop(place)
         topic = site.shown.topics.get(row.topic)
@@ -384,6 +402,7 @@ class Model:
         slice_ = slice_of_number(row.topic)
         seen = Seen(row.commit, slice_, place, row.epoch, row.last_offset, row.origin, row.via)
         site.shown.seen.append(seen)
+        site.shown.held.setdefault(place, []).append(Held(row.base_offset, row.last_offset, row.appended_at))
         records = [(record.offset, record.value) for record in records_of(row.batch)]
         epoch = self.trees[place].get(row.epoch)
         assert epoch is not None, f"{site.name}: a batch of epoch {row.epoch}, which nobody has begun"
@@ -434,9 +453,20 @@ class Model:
             for partition in range(topic.partitions):
                 place = (topic.incarnation, partition)
                 state = site.log.announced.state.partition(topic.number, partition)
-                assert state.log_start >= shown.log_starts.get(place, 0), f"{site.name}: deleted records are back"
+                before = shown.log_starts.get(place, 0)
+                assert state.log_start >= before, f"{site.name}: deleted records are back"
+                if state.log_start > before:
+                    self._note_gone(site, topic, place, before, state)
                 shown.log_starts[place] = state.log_start
                 shown.gone[place] = max(state.log_start, shown.gone.get(place, 0))
+
+    def _note_gone(self, site: Site, topic: Topic, place: Place, before: int, state: PartitionState) -> None:
+        """Records of a partition have gone."""
+        held = site.shown.held.get(place, [])
+        if topic.incarnation not in site.shown.limited:
+            newest_ms = site.clock.monotonic + site.step_ms
+            nothing_is_gone_too_early(f"{site.name}: {topic.name}", state, before, held, newest_ms=newest_ms)
+        site.shown.held[place] = [each for each in held if each.last_offset >= state.log_start]
 
     def acknowledge(self, place: Place, base: int, values: Sequence[bytes]) -> None:
         """A producer was told so."""

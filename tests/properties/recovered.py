@@ -68,14 +68,15 @@ def _opened(site: Site, objects: dict[str, bytes]) -> AnnouncedLog:
 
 
 def _said(state: ShardState) -> Iterator[tuple[Any, Any]]:
-    """What a state says of topics, partitions, cuts, gaps, positions, notes, cursors and producers. Of these it
-    remembers batches that are gone, also with a deleted topic, until they expire; a merge drops them."""
+    """What a state says of topics, deleted ones, partitions, cuts, gaps, positions, notes, cursors and producers. Of
+    them it remembers batches that are gone, also with a deleted topic, until they expire; a merge drops them."""
     for topic in state.topics():
         yield ("topic", topic.name), topic
         for partition in range(topic.partitions):
             yield ("partition", topic.name, partition), state.partition(topic.number, partition)
             yield ("cuts", topic.name, partition), state.cuts_of(topic.number, partition)
             yield ("gaps", topic.name, partition), sorted(map(repr, state.gaps_of(topic.number, partition)))
+        yield ("was ours", topic.name), state.was_ours(topic.number)
     for (number, partition, producer), known in state.producers.items():
         start = state.partition(number, partition).start
         kept = tuple(batch for batch in known.batches if batch.base_offset >= start)
@@ -83,6 +84,8 @@ def _said(state: ShardState) -> Iterator[tuple[Any, Any]]:
             yield ("producer", number, partition, producer), known._replace(batches=kept)
     for group, (number, partition), cursors in state.cursor_table.all():
         yield ("cursors", group, number, partition), cursors
+    for incarnation, tombstone in state.tombstones.items():
+        yield ("tombstone", incarnation), tombstone
     for key, note in state.all_notes().items():
         yield ("note", key), note
     for at, position in state.all_positions().items():

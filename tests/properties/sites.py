@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from unittest.mock import patch
 from zlib import crc32
 
+from tests.properties.lives import TTL_MS
 from tests.properties.model import FaultyStorage, Model, Site
 from tests.properties.readers import copy_kept
 from tests.properties.shape import IDS, SHARED, SLICES_USED, Shape, names_of
@@ -38,7 +39,6 @@ from fairlead.streamlog.writing.writer import ShardLog
 
 RUNS = int(os.environ.get("FAIRLEAD_TEST_RUNS", "84"))
 """How many seeds are played of each kind of world; fewer of some."""
-TTL_MS = 10_000
 HOUR_MS = 3_600_000
 SETTINGS = Settings(
     merge_commits_min=2,
@@ -86,7 +86,7 @@ class World:
         self._values = 0
         for name in shape.sites:
             storage, clock = make_storage(name), FakeClock(START_MS + self.random.randrange(HOUR_MS))
-            self.sites[name] = Site(name, storage, clock, *self._open(name, storage, clock))
+            self.sites[name] = Site(name, storage, clock, *self._open(name, storage, clock), step_ms=clock.wall)
 
     def close(self) -> None:
         """The end of the world."""
@@ -371,6 +371,7 @@ class World:
         """A site's wall clock jumps; no time has passed."""
         self.note("jump", name, ms)
         self.sites[name].clock.wall += ms
+        self.sites[name].step_ms += max(ms, 0)
 
     # The model
 

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from tests.properties.actions import MOVES, Action, Play, exchange_all
+from tests.properties.lives import TTL_MS
 from tests.properties.model import Site
 from tests.properties.owners import topics_of
 from tests.properties.recovered import a_log_says_the_same_again
 from tests.properties.shape import DIVERGED, Link
-from tests.properties.sites import TTL_MS
 from tests.streamlog.world import values_at
 
 from fairlead.streamlog.requests.topics import delete_topic, set_configs
