@@ -306,6 +306,21 @@ def test_two_topics_of_one_cluster_get_aliases_of_their_own() -> None:
     assert masters.named(A) == {"ships": [A], "boats": [b"taken"], **aliased}
 
 
+def test_with_aliases_a_topic_whose_name_is_one_of_another_shard_gets_one_of_its_own() -> None:
+    """Its owner has called it otherwise while it waited, by a name under which nobody would find it where it waits."""
+    masters = Masters(A, B)
+    masters.write_all()
+    masters.exchange()
+    alias = f"boats.at.{B.hex()}"
+    masters.admission = replace(ANYBODY, aliases=True, falls_here=lambda name: name in {"ships", f"{alias}-1"})
+    committed(masters.logs[B], partial(rename_topic, name="ships", to="boats"))
+    masters.send(B, A)
+    assert masters.named(A) == {"ships": [A]}
+    produced(masters.logs[B], masters.topics[B].number, b"more")
+    masters.exchange()
+    assert masters.named(A) == {"ships": [A], f"{alias}-1": [B, b"more"]}
+
+
 def test_aliases_that_are_allowed_later_bring_what_was_dropped_before() -> None:
     """With the next record that comes; until then the topic waits."""
     masters = Masters(A, B)

@@ -238,15 +238,16 @@ class TopicRows:
         self._notes.conflicts += 1
 
     def try_waiting(self, create: TopicPayload, row: Row) -> None:
-        """The first record of an incarnation that waits has come: it gets its name if the holder is empty, else, where
-        aliases are made, another one."""
+        """The first record of an incarnation that waits has come: it gets its name if the holder is empty; else, and if
+        that is a name of another shard, it gets another one where aliases are made."""
         known = self._draft.state.by_incarnation(create.incarnation)
         if known is not None:
             self._end_waiting(known, create)
         if known is not None or not is_topic_name(create.name):
             return
         holder = self._draft.state.by_name(create.name)
-        if holder is not None and not self._may_yield(holder) and self._admission.aliases:
+        is_taken = holder is not None and not self._may_yield(holder)
+        if (is_taken or not self._admission.falls_here(create.name)) and self._admission.aliases:
             create, holder = replace(create, name=self._alias(create)), None
         if not self._admission.falls_here(create.name):
             return
