@@ -79,7 +79,7 @@ class Claims:
         if options.into:
             self._owned_here(stream, stream.topic(options.into)[1])
         loop = asyncio.get_running_loop()
-        meant = partial(chosen, stream, topics, kept_apart(stream), "diverged or pending topic")
+        meant = partial(chosen, stream, topics, kept_apart(stream), f"diverged or pending topic of {stream.path}")
         names = await loop.run_in_executor(self._cluster.lookups, meant)
         return self._cluster.jobs.new(CLAIM, stream, options.as_texts(), len(names)), names
 

@@ -153,6 +153,15 @@ def parse_stream_path(text: str) -> StreamPath:
     return StreamPath(_check_path(path, text), cluster)
 
 
+def named_place(text: str) -> str:
+    """Where topics are owned, as the person wrote it: a stream's path in any of its forms as its global path, another
+    text, such as the name of a cluster, as it is."""
+    try:
+        return str(parse_stream_path(text))
+    except InvalidName:
+        return text
+
+
 def parse_source_path(text: str) -> StreamPath:
     """The path of a stream, or kafka://name of a Kafka cluster.
 

@@ -411,6 +411,24 @@ async def test_more_topics_of_a_lost_cluster_than_go_at_once_are_taken_over_in_p
     assert (await taken(ny, "", lost="sf")).changed == 1
 
 
+async def test_of_a_lost_cluster_those_topics_are_taken_over_that_are_named(three: Owner, ny: Site) -> None:
+    """A name is no expression, also with `-from`: `box.1` means no `box-1`. Whose topic is another's is refused by its
+    name; one that was taken over by the same command before is not."""
+    for name in ("box-1", "box.1", "crane"):
+        await three.site.write(SHIPS, name, b"0")
+        await arrived(ny, 1, name)
+    await ny.write(SHIPS, "berth", b"0")
+    await three.lose()
+    job = await taken(ny, "box.1", lost="sf")
+    assert (job.total, job.changed) == (1, 1)
+    assert owned_by(ny, "box-1") == str(SOURCE)
+    job = await taken(ny, "box.1\ncrane\n", lost="sf:/ships")
+    assert (job.total, job.changed, job.refused) == (2, 1, 0)
+    with pytest.raises(InvalidValue, match=re.escape("-topic: sf does not own none, by what is known here")):
+        await taken(ny, "box-1\nnone\n", lost="sf")
+    assert owned_by(ny, "box-1") == str(SOURCE)
+
+
 async def test_a_takeover_by_the_admin_interface(three: Owner, ny: Site, la: Site) -> None:
     """The answer says at once what is known of the owner's end, and who was asked."""
     await three.site.write(SHIPS, "box", b"0")

@@ -101,7 +101,7 @@ COMMANDS = (
                 "from",
                 "text",
                 "all topics that this cluster, the stream at this path, or kafka://NAME owns; with -topic those of "
-                "them that the regular expression matches",
+                "them that it names or matches",
             ),
             Param(
                 "force",

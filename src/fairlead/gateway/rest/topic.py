@@ -25,6 +25,7 @@ from fairlead.gateway.rest.long_json import in_turns
 from fairlead.gateway.rest.lookups import looked_up
 from fairlead.gateway.takeovers.work import TakeoverOptions
 from fairlead.model.errors import InvalidValue
+from fairlead.model.names import named_place
 from fairlead.streamlog.ownership.histories import beginning_of
 from fairlead.streamlog.ownership.standing import is_active
 from fairlead.streamlog.reading.sizes import Size
@@ -83,7 +84,7 @@ async def info(context: RestContext, given: Given) -> Rows:
 
 
 async def list_topics(context: RestContext, given: Given) -> Rows:
-    stream, owner = context.stream(given), given["owner"]
+    stream, owner = context.stream(given), None if given["owner"] is None else named_place(given["owner"])
     topics = await _chosen(context, stream, given)
     lags = await _lags(stream)
     sizes = await asyncio.get_running_loop().run_in_executor(context.cluster.executor, _sizes, stream)

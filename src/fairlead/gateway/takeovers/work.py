@@ -78,7 +78,7 @@ class Takeovers:
         self, path: str, topics: str, lost: str, options: TakeoverOptions
     ) -> tuple[JobRecord, Sequence[str], Outlook]:
         """The job that takes topics over, and their names. `topics` as for a transfer; if `lost` is given, a cluster or
-        the global path of a stream, all that it owns, or those of them that the expression `topics` matches.
+        the path of a stream, all that it owns, or those of them that `topics` names or matches.
 
         Raises:
             UnknownStream, UnknownTopic: nothing has such a name. InvalidValue: the expression is wrong, or these are

@@ -389,6 +389,15 @@ async def test_what_cannot_be_meant_is_refused_at_once(
     assert sf.cluster.jobs.all() == []
 
 
+@pytest.mark.parametrize("to", ["ny", "/mapr/ny/ships", "mapr/ny/ships", "ny:/ships"])
+@pytest.mark.usefixtures("both")
+async def test_the_replica_is_named_as_any_path_is(sf: Site, to: str) -> None:
+    """By its cluster too."""
+    await sf.write(SHIPS, "box", b"1")
+    job, names = await sf.transfers.prepare(SHIPS, "box", to, TransferOptions())
+    assert (job.options["to"], names) == (str(REPLICA), ["box"])
+
+
 @pytest.mark.usefixtures("both")
 async def test_a_stream_without_replicas_has_nowhere_to_hand_over(sf: Site) -> None:
     """Of two replicas in one cluster, the path says which is meant."""

@@ -24,7 +24,7 @@ from fairlead.gateway.links.running.destination import Gateways
 from fairlead.gateway.links.running.running_link import place_of, urls_of, wire_id
 from fairlead.gateway.links.running.running_links import RunningLinks
 from fairlead.model.errors import FairleadError, NotFound, UnknownCluster, UnknownStream
-from fairlead.model.names import parse_stream_path
+from fairlead.model.names import named_place, parse_stream_path
 from fairlead.streamlog.requests.ownership import hand_over
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.draft import Draft
@@ -194,7 +194,8 @@ class Transfers:
             UnknownCluster: there is none, or there are several.
         """
         links = self._cluster.links.standing(stream.id)
-        found = [link for link in links if to in {link.replica_path.cluster, str(link.replica_path)}]
+        place = named_place(to)
+        found = [link for link in links if place in {link.replica_path.cluster, str(link.replica_path)}]
         here = self._cluster.global_path(stream.path)
         if len(found) > 1:
             paths = ", ".join(str(link.replica_path) for link in found)
