@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -230,6 +231,24 @@ def test_what_failed_is_unknown_for_good(
         storage.put_if_absent(commit(number), b"x")
     found = set(LocalStorage(root, packs=PackSettings()).list(""))
     assert found - {commit(2)} == {commit(1), *(commit(number) for number in range(3, 30))}
+
+
+def test_what_goes_into_a_pack_that_was_removed_is_not_called_durable(root: Path, tmp_path: Path) -> None:
+    """Somebody puts a backup into the directory of a server that runs: its open packs have no name any more, and nobody
+    finds what is written to them. The backup can be opened all the same."""
+    before = always_packed(root)
+    before.put_if_absent(commit(0), b"of the backup")
+    before.close()
+    shutil.copytree(root, tmp_path / "backup")
+    storage = always_packed(root, packs_max=1)
+    assert storage.put_if_absent(commit(1), b"durable") is Put.WRITTEN
+    shutil.rmtree(root)
+    shutil.copytree(tmp_path / "backup", root)
+    assert storage.put_if_absent(commit(2), b"lost") is Put.UNKNOWN
+    assert storage.put_if_absent(commit(2), b"lost") is Put.UNKNOWN
+    storage.close()
+    kill(root)
+    assert list(LocalStorage(root, packs=PackSettings()).list("")) == [commit(0)]
 
 
 def test_where_a_file_system_refuses_all_of_a_record_the_disk_is_full(

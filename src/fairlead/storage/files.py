@@ -127,6 +127,12 @@ def sync_directory(path: str) -> None:
         os.close(descriptor)
 
 
+def check_linked(descriptor: int) -> None:
+    """An open file still has a name, so that what is written to it is found again. Raises: FileNotFoundError."""
+    if os.fstat(descriptor).st_nlink == 0:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
 def free_bytes(path: str) -> int:
     """Free space for this user on the file system of a path."""
     found = os.statvfs(path)

@@ -12,7 +12,8 @@ directory never change again until it is removed.
 Always true: a record is durable before the next one of its pack is begun, so only the last can be torn and was never
 answered. A pack is registered durably before its first record. Only the process that made a pack appends to it, and has
 it locked as long as it lives; any process that holds the directory may mark a record deleted. A pack is removed when
-nothing in it is there any more. What failed to sync is never synced again.
+nothing in it is there any more. What failed to sync is never synced again, and what was put into a pack that somebody
+else has removed, as whoever puts a backup beneath a running server, is not called durable.
 """
 
 from __future__ import annotations
@@ -237,6 +238,7 @@ class PackWriter:
         try:
             pack_file.write(descriptor, [memoryview(head), *parts], start)
             os.fdatasync(descriptor)
+            files.check_linked(descriptor)
         except pack_file.NothingWrittenError:
             self._give_back(taken)
             return None
