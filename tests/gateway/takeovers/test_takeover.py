@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -409,6 +410,17 @@ async def test_more_topics_of_a_lost_cluster_than_go_at_once_are_taken_over_in_p
     with pytest.raises(InvalidValue, match=re.escape("-topic 'b.*' matches no topic of /ships that sf owns")):
         await taken(ny, "b.*", lost="sf")
     assert (await taken(ny, "", lost="sf")).changed == 1
+
+
+async def test_of_two_takeovers_at_once_none_refuses_what_the_other_took(three: Owner, ny: Site) -> None:
+    """Somebody gives the command twice; both ask before one of them takes the topic over."""
+    await three.site.write(SHIPS, "box", b"0")
+    await arrived(ny, 1)
+    await three.lose()
+    jobs = [(await ny.takeovers.prepare(SHIPS, "box", "", PLAIN))[0] for _ in range(2)]
+    outcomes = await asyncio.gather(*(ny.takeovers.do(job, ["box"]) for job in jobs))
+    assert [each.refused for each in outcomes] == [[], []]
+    assert owned_by(ny, "box") == str(at(ny))
 
 
 async def test_of_a_lost_cluster_those_topics_are_taken_over_that_are_named(three: Owner, ny: Site) -> None:

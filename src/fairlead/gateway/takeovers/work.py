@@ -176,7 +176,8 @@ class Takeovers:
             if found is None:
                 continue
             shard, topic = found
-            if lack := _lacking(shard, topic, made, failures.get(incarnation, "")):
+            is_done = _writable(stream, shard, topic)  # what it lacked has come, or another job has taken it over
+            if lack := "" if is_done else _lacking(shard, topic, made, failures.get(incarnation, "")):
                 lacks[topic.name] = lack
             if lack and not options.force:
                 refused.append(Refusal(topic.name, f"{lack} {_WITHOUT}"))
@@ -218,10 +219,10 @@ def _take_over(stream: Stream, topic: Topic, above: int, draft: Draft) -> Topic:
     found = draft.state.by_incarnation(topic.incarnation)
     if found is None:
         raise NotFound("it was deleted meanwhile")
-    if found.epoch != topic.epoch:
-        raise NotAllowed("it got another owner meanwhile; try again")
     if found.owner == stream.id and not any(pending_partitions(found, draft.state)):
         return found
+    if found.epoch != topic.epoch:
+        raise NotAllowed("it got another owner meanwhile; try again")
     epoch = stream.shard_for(topic.name).epoch
     return take_over(draft, found.number, owner_at=stream.global_path, writer_epoch_id=epoch.id, above=above)
 

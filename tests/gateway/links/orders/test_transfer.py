@@ -389,6 +389,17 @@ async def test_what_cannot_be_meant_is_refused_at_once(
     assert sf.cluster.jobs.all() == []
 
 
+@pytest.mark.usefixtures("both")
+async def test_two_transfers_at_once_hand_each_topic_over_once(sf: Site, ny: Site) -> None:
+    """Somebody gives the command twice. Both ask, then one finds the topic there already, and says so."""
+    await sf.write(SHIPS, "box", b"1")
+    await same(sf, ny)
+    jobs = [(await sf.transfers.prepare(SHIPS, "box", "ny", PLAIN))[0] for _ in range(2)]
+    outcomes = await asyncio.gather(*(sf.transfers.do(job, ["box"]) for job in jobs))
+    assert sorted(each.changed for each in outcomes) == [0, 1]
+    assert [each.refused for each in outcomes] == [[], []]
+
+
 @pytest.mark.parametrize("to", ["ny", "/mapr/ny/ships", "mapr/ny/ships", "ny:/ships"])
 @pytest.mark.usefixtures("both")
 async def test_the_replica_is_named_as_any_path_is(sf: Site, to: str) -> None:

@@ -49,6 +49,10 @@ class TransferOptions(Flags):
     """Ask, and hand nothing over."""
 
 
+class _IsThere(FairleadError):
+    """Another job has handed the topic over meanwhile: it is neither changed nor refused."""
+
+
 class Transfers:
     """Of all streams of a cluster; it is the work of their jobs."""
 
@@ -118,7 +122,10 @@ class Transfers:
                 shard = stream.shard_for(topic.name)
                 row_is_below = (stream.shards.index(shard), shard.announced.end)
                 running.handed_over.setdefault(row_is_below, []).append(topic.number)
-        refused += refusals((topic.name for topic in topics), outcomes)
+        decided = [
+            (topic.name, each) for topic, each in zip(topics, outcomes, strict=True) if not isinstance(each, _IsThere)
+        ]
+        refused += refusals((name for name, _ in decided), (outcome for _, outcome in decided))
         return BatchOutcome(changed, refused)
 
     def _obstacle(
@@ -219,8 +226,11 @@ def _lacks_past(stream: Stream, link: LinkRecord, topic: Topic) -> bool:
 
 
 def _hand_over(stream: Stream, topic: Topic, draft: Draft, *, to: bytes, owner_at: str) -> Topic:
-    """Of this very topic: another may have its name by now."""
-    if draft.state.by_incarnation(topic.incarnation) is None:
+    """Of this very topic: another may have its name by now. Raises: _IsThere."""
+    found = draft.state.by_incarnation(topic.incarnation)
+    if found is None:
         raise NotFound("it was deleted meanwhile")
+    if found.owner == to:
+        raise _IsThere
     epoch = stream.shard_for(topic.name).epoch
     return hand_over(draft, topic.number, to=to, owner_at=owner_at, writer_epoch_id=epoch.id)
