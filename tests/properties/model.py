@@ -327,6 +327,7 @@ class Model:
             named.append((row.commit, topic.name))
         self.given.see(site, row, before, topic, self.tails.get(topic.incarnation))
         self.names.setdefault(topic.name, {}).setdefault(topic.incarnation, topic.owner)
+        self._is_made_room_for(site, row, topic)
         if row.via is not None and before is not None and topic.epoch > before.epoch:
             via = next(name for name in self.sites if IDS[name] == row.via)
             assert row.via == before.owner or self._shape.trusts(site.name, via), (
@@ -355,6 +356,16 @@ class Model:
             assert not self.is_on_path(place, epoch, number, offset) or self.is_on_path(place, later, number, offset), (
                 f"acknowledged {offset} of {place}, epoch {number}, was not handed over with epoch {later}"
             )
+
+    def _is_made_room_for(self, site: Site, row: Row, topic: TopicPayload) -> None:
+        """8: of two topics of one name which never held a record, that of the smaller id has it everywhere."""
+        room = site.shown.log.made_room
+        if room is not None and (room.commit, room.name) == (row.commit, topic.name) and row.via is not None:
+            assert self._ever_held(topic) or topic.owner < room.owner, f"{site.name}: {room} makes room for {topic}"
+
+    def _ever_held(self, topic: TopicPayload) -> bool:
+        trees = (self.trees.get((topic.incarnation, each), {}) for each in range(topic.partitions))
+        return any(epoch.records or epoch.branches for tree in trees for epoch in tree.values())
 
     def _diverged(self, topic: TopicPayload) -> None:
         """A topic that has the history of another one, up to an epoch."""
@@ -389,6 +400,8 @@ class Model:
             return
         self.deleted_at.add((deletion.incarnation, site.name))
         if row.via is None:
+            is_the_owners = topic is not None and topic.owner == site.stream_id
+            assert is_the_owners, f"{site.name} deletes {deletion.name}, which is not its own"
             self.ended.add(deletion.incarnation)
         assert deletion.incarnation in self.ended, f"{site.name}: nobody has deleted {deletion.name}"
         if row.via is not None or topic is None or topic.owner != site.stream_id:

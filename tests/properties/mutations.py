@@ -11,12 +11,14 @@ from tests.properties.mutations_of_cuts import OF_CUTS
 from tests.properties.mutations_of_links import OF_LINKS
 from tests.properties.mutations_of_names import OF_NAMES
 from tests.properties.mutations_of_owners import OF_OWNERS
+from tests.properties.mutations_of_partners import OF_PARTNERS
 from tests.properties.mutations_of_pending import OF_PENDING
 from tests.properties.mutations_of_returns import OF_RETURNS
 from tests.properties.mutations_of_stories import OF_STORIES
 from tests.properties.switching import Mutation, switched_off
 
-_OF_ALL = (*OF_LINKS, *OF_OWNERS, *OF_CUTS, *OF_STORIES, *OF_CURSORS, *OF_NAMES, *OF_RETURNS)
+_OF_WORLDS = (*OF_LINKS, *OF_OWNERS, *OF_PARTNERS, *OF_CUTS, *OF_CURSORS, *OF_NAMES, *OF_RETURNS)
+_OF_ALL = (*_OF_WORLDS, *OF_STORIES)
 MUTATIONS = {each.name: each for each in _OF_ALL}
 PENDING = {each.name: each for each in OF_PENDING}
 """Of what is put aside while an owner is away, which has a simulation of its own."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.properties.actions import MOVES
+from tests.properties.actions import FROM_NOW, MOVES
+from tests.properties.stories import STORIES
 from tests.properties.switching import Mutation
 
 _CLAIMS = "streamlog.applying.claims:"
@@ -197,5 +198,59 @@ OF_CUTS = [
         "if False:",
         172,
         MOVES,
+    ),
+    Mutation(
+        "diverged-since",
+        "a diverged topic says where its epoch begins",
+        "streamlog.requests.diverged:topic_of",
+        "tuple(_beginning(tail, state, partition) for partition in partitions) if tail.epoch else ()",
+        "()",
+        9,
+        MOVES,
+    ),
+    Mutation(
+        "diverged-epoch",
+        "a diverged topic has the last epoch of its tail",
+        "streamlog.requests.diverged:topic_of",
+        "epoch=tail.epoch,",
+        "epoch=0,",
+        1,
+        STORIES,
+    ),
+    Mutation(
+        "lowest-cut",
+        "of several cuts the lowest counts",
+        "streamlog.objects.dead:DeadRows.lowest",
+        "np.minimum(found, cuts.after(rows))",
+        "cuts.after(rows)",
+        1,
+        STORIES,
+    ),
+    Mutation(
+        "cut-tells-history",
+        "a cut tells the epochs of what it keeps",
+        "streamlog.requests.cuts:cut",
+        "None if keep is None else state.history",
+        "None",
+        1,
+        STORIES,
+    ),
+    Mutation(
+        "tail-of-its-cut",
+        "a batch is of the tail of the first cut that made it dead",
+        "streamlog.requests.diverged:Tail.has",
+        "row.base_offset >= self.cut.offset and (row.commit, row.row) < (self.cut.commit, self.cut.row)",
+        "row.base_offset >= self.cut.offset",
+        2,
+        STORIES,
+    ),
+    Mutation(
+        "copy-begins-behind",
+        "a copy begins behind what had expired of its tail",
+        "streamlog.requests.diverged:append",
+        "max(tail.cut.offset, row.previous_end)",
+        "tail.cut.offset",
+        7,
+        FROM_NOW[0],
     ),
 ]

@@ -119,4 +119,28 @@ OF_PENDING = [
         "if False:",
         5,
     ),
+    Mutation(
+        "claimed-once",
+        "a record that is claimed is not claimed again",
+        "streamlog.requests.claim:claim",
+        "of_tail is None or not of_tail.holds(batch.sequence, batch.header.last_offset_delta + 1)",
+        "True",
+        7,
+    ),
+    Mutation(
+        "claim-goes-on",
+        "where a claim goes on is in the commit of its records",
+        "streamlog.requests.claim:claim",
+        "put_claimed(draft, number, partition, tails)",
+        "pass",
+        2,
+    ),
+    Mutation(
+        "claimed-elsewhere",
+        "a copy notes what was claimed elsewhere",
+        "streamlog.applying.rows:FrameRows.finish",
+        "note_claimed(self._draft, self._claimed)",
+        "pass",
+        7,
+    ),
 ]

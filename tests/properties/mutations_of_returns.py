@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.properties.returning import RETURNS
 from tests.properties.switching import Mutation
+from tests.properties.wide import WIDE
 
 OF_RETURNS = [
     Mutation(
@@ -32,5 +33,14 @@ OF_RETURNS = [
         "if False",
         1,
         RETURNS,
+    ),
+    Mutation(
+        "recovered-epoch",
+        "a recovered topic goes on in an epoch of its own",
+        "streamlog.requests.ownership:recover",
+        "_change_owner(draft, found, draft.stream_id, owner_at, writer_epoch_id, since)",
+        "found",
+        11,
+        WIDE[3],
     ),
 ]

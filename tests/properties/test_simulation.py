@@ -17,6 +17,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from tests.properties.actions import ANYTHING, FILTERED, FOLLOWED, FROM_NOW, GROUPS, LATE, MOVES, TAILS, Kind, Play
+from tests.properties.answered import ANSWERED
+from tests.properties.group_stories import GROUP_STORIES
+from tests.properties.link_stories import LINK_STORIES
 from tests.properties.mutations import MUTATIONS, off_as_asked
 from tests.properties.named_stories import NAMED_STORIES
 from tests.properties.named_worlds import NAMES
@@ -91,7 +94,12 @@ def test_no_record_is_silently_missing_where_producers_follow_their_topics(part:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_record_is_silently_missing_where_a_new_owner_comes_in_the_middle_of_something(part: int) -> None:
-    play_all(seeds_of(part, RUNS // 10 // PARTS), STORIES)
+    play_all(seeds_of(part, RUNS // 5 // PARTS), STORIES, LINK_STORIES)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_record_is_silently_missing_where_a_source_hears_of_owners_in_answers_alone(part: int) -> None:
+    play_all(seeds_of(part, RUNS // 10 // PARTS), ANSWERED)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -121,7 +129,7 @@ def test_no_record_is_silently_missing_where_links_begin_now(part: int) -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_record_is_silently_missing_for_a_group_wherever_it_goes_on(part: int) -> None:
     """While topics change their owners, and logs are cut, below it."""
-    play_all(seeds_of(part, RUNS // PARTS // 3), GROUPS, LATE)
+    play_all(seeds_of(part, RUNS // PARTS // 3), GROUPS, LATE, GROUP_STORIES)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -209,6 +217,9 @@ def test_a_rule_that_is_not_in_the_code_any_more_cannot_be_switched_off() -> Non
 
 PROGRAM = """
 from tests.properties.actions import ANYTHING, FILTERED, FOLLOWED, FROM_NOW, GROUPS, MOVES, TAILS, Play
+from tests.properties.answered import ANSWERED
+from tests.properties.group_stories import GROUP_STORIES
+from tests.properties.link_stories import LINK_STORIES
 from tests.properties.named_stories import NAMED_STORIES
 from tests.properties.named_worlds import NAMES
 from tests.properties.returning import RETURNS
@@ -216,7 +227,7 @@ from tests.properties.stories import STORIES
 from tests.properties.test_simulation import play_on_disk
 from tests.properties.wide import WIDE
 SMALL = (ANYTHING, MOVES, FOLLOWED, TAILS, NAMES, GROUPS, FILTERED, *FROM_NOW, RETURNS, STORIES, NAMED_STORIES)
-for kind in (*SMALL, *WIDE):
+for kind in (*SMALL, ANSWERED, GROUP_STORIES, LINK_STORIES, *WIDE):
     for seed in range(2):
         print(Play(seed, kind=kind).run().digest())
 for seed in range(100, 103):
@@ -231,5 +242,5 @@ def test_a_seed_is_the_same_run_each_time() -> None:
         variables = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         printed = subprocess.check_output([sys.executable, "-c", PROGRAM], env=variables, text=True)
         found.append(printed.split())
-    assert len(set(found[0])) == 35
+    assert len(set(found[0])) == 41
     assert found[0] == found[1]
