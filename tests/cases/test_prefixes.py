@@ -89,8 +89,13 @@ async def test_a_name_that_is_too_long_with_its_prefix_is_set_aside(
         await has(b, {"x" * 100 + "t": [b"1"]})
         await until(lambda: a.links.list(SHIPS)[0]["conflicts"] == 1)
         (noted,) = a.links.list(SHIPS)[0]["behind"]
-        assert noted["reason"] == "conflict: not a possible name here: " + "x" * 100 + long
-        await b.cluster.stream(SHIPS).take_topic_as("x" * 100 + long, "short")
+        name = "x" * 100 + long
+        command = f"fairlead stream topic resolve -path {path_at(b)} -topic {name} -as NAME"
+        assert noted["reason"] == (
+            f"conflict: not a possible name here: {name}; to have it there under another name run: {command}; "
+            "its owner can -rename it everywhere"
+        )
+        await b.cluster.stream(SHIPS).take_topic_as(name, "short")
         await has(b, {"x" * 100 + "t": [b"1"], "short": [b"1"]})
 
 
