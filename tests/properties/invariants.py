@@ -21,7 +21,6 @@ from fairlead.model.names import is_topic_name
 from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.rows import Kind
-from fairlead.streamlog.state.shard_state import ShardState
 from fairlead.streamlog.values import NAME_HELD, NO_NAME_HERE, Behind, PartitionState, Topic
 
 
@@ -189,7 +188,7 @@ def nothing_below_a_position_is_missing(
             continue
         if state.tombstone(seen.place[0]) is not None or _is_here(destination, seen):
             continue
-        if _has_made_room(model, state, seen):
+        if _has_made_room(model, destination, seen):
             continue
         if link.peer == "partner" and state.by_incarnation(seen.place[0]) is None and seen.place[0] in model.deleted:
             continue  # a partner's deletion of what never came leaves no tombstone
@@ -200,11 +199,13 @@ def nothing_below_a_position_is_missing(
         )
 
 
-def _has_made_room(model: Model, state: ShardState, seen: Seen) -> bool:
+def _has_made_room(model: Model, site: Site, seen: Seen) -> bool:
     """The topic has yielded its name there. Where people decide who has it in the end, only one does that has no
     records any more, since its present owner had none of them."""
     incarnation = seen.place[0]
-    if state.by_incarnation(incarnation) is not None or not model.has_contested_name(incarnation):
+    is_here = site.log.announced.state.by_incarnation(incarnation) is not None
+    made_room = model.has_contested_name(incarnation) or (incarnation, site.name) in model.yielded_at
+    if is_here or not made_room:
         return False
     last = model.epoch_of(incarnation)
     return not model.decides or not model.is_on_path(seen.place, last, seen.epoch, seen.last_offset)
@@ -323,7 +324,7 @@ def all_sites_agree(model: Model, shape: Shape, wire_ids: Mapping[Link, bytes]) 
     for owner in map(model.sites.__getitem__, shape.sites):
         for topic in owner.log.announced.state.topics():
             is_the_last = topic.owner == owner.stream_id and topic.epoch == model.epoch_of(topic.incarnation)
-            if is_the_last and not _is_for_people(model, topic):
+            if is_the_last and not _is_for_people(model, topic) and not _lacks_for_ever(model, shape, owner, topic):
                 brings = model.brings(topic.incarnation)
                 for name in shape.reached_from(owner.name, moved=topic.epoch > 0, lets_by=brings) - {owner.name}:
                     a_replica_stands_where_its_owner_does(model, shape, owner, topic, model.sites[name])
@@ -428,6 +429,16 @@ def _has_no_record(site: Site, topic: Topic) -> bool:
     return all(state.partition(topic.number, each).end == 0 for each in range(topic.partitions))
 
 
+def _lacks_for_ever(model: Model, shape: Shape, owner: Site, topic: Topic) -> bool:
+    """Its owner has been given the topic, by force, where no link brings what another had written of it: nobody writes
+    it until people take it over anew."""
+    if not any(pending_partitions(topic, owner.log.announced.state)):
+        return False
+    writers = [name for name in shape.sites if IDS[name] in model.owners_of(topic.incarnation)]
+    brings = model.brings(topic.incarnation)
+    return any(owner.name not in shape.reached_from(writer, lets_by=brings) for writer in writers)
+
+
 def _is_for_people(model: Model, topic: Topic) -> bool:
     """Of a topic whose owner was rolled back each holder may have been cut by another epoch, and so keep the tail in
     another topic, which no link brings to whom it had the records from."""
@@ -449,10 +460,11 @@ def a_replica_stands_where_its_owner_does(model: Model, shape: Shape, owner: Sit
         names_are_the_owners(model.given, replica, copy, topic.home)
     assert (copy.epoch, copy.owner) == (topic.epoch, topic.owner), f"{replica.name}: {copy}, {owner.name}: {topic}"
     # An owner of before may have added some unseen, and its successor hear of them only if a link comes from there.
-    are_more = copy.partitions > topic.partitions and len(model.owners_of(topic.incarnation)) > 1
+    is_tail = topic.incarnation in model.tails
+    are_more = copy.partitions > topic.partitions and (is_tail or len(model.owners_of(topic.incarnation)) > 1)
     assert copy.partitions == topic.partitions or are_more, f"{replica.name}: {copy}, {owner.name}: {topic}"
     # Of a diverged topic others may know more partitions, of which no link tells whose tail it is until records come.
-    is_later = topic.incarnation in model.tails and are_more and copy.version > topic.version
+    is_later = is_tail and are_more and copy.version > topic.version
     assert copy.version == topic.version or is_later, f"{replica.name}: {topic.name} has version {copy.version}"
     for partition in range(topic.partitions):
         expected = owner.log.announced.state.partition(topic.number, partition)

@@ -530,6 +530,33 @@ def test_a_partner_that_took_a_topic_over_brings_what_came_before() -> None:
     assert noted(p, ours) == []
 
 
+def test_a_conflict_with_a_partner_ends_with_its_next_word_once_its_ownership_came_another_way() -> None:
+    """B had taken the partner's topic over, so all that comes from there is set aside, and the partner's claim of a
+    later epoch too. C, whose word counts, tells B of that epoch: then there is one history, and whatever the partner
+    says of the topic ends the conflict, also another setting."""
+    partner, b, c = fresh(D), fresh(B), fresh(C)
+    admission = Admission(frozenset({D}))
+    made(partner)
+    wrote(partner, b"0")
+    sent(partner, b, admission)
+    taken_over(b)
+    wrote(partner, b"1")
+    while topic_of(partner).epoch <= topic_of(b).epoch:
+        taken_over(partner)
+    sent(partner, b, admission)
+    assert [note.conflict for note in noted(partner, b)] == [True]
+    sent(partner, c)
+    sent(c, b)
+    assert topic_of(b).owner == D
+    answer_of(partner, lambda draft: set_configs(draft, TOPIC, {"retention.ms": "1000000"}))
+    sent(partner, b, admission)
+    repaired(partner, b)
+    assert noted(partner, b) == []
+    wrote(partner, b"2")
+    sent(partner, b, admission)
+    assert values_of(b) == {0: b"0", 1: b"1", 2: b"2"}
+
+
 KNOWN = Topic(1, TOPIC, b"i" * 16, 1, A, epoch=7, version=4, since=((5, ((0, 0),)),))
 
 

@@ -138,6 +138,8 @@ class TopicRows:
     def _known(self, known: Topic, payload: TopicPayload, row: Row) -> None:
         """Apply a TOPIC row of an incarnation that is here, of its owner's epoch or a later one."""
         match claim_of(known, payload, self._admission, self._draft.stream_id):
+            case Claim.NEWER if payload.epoch:
+                self._release(self._change(known, payload, row), row)
             case Claim.NEWER:
                 self._change(known, payload, row)
                 self._set_aside_new_partitions(known, payload)
