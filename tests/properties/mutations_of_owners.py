@@ -237,7 +237,7 @@ OF_OWNERS = [
         _TOPICS + "_hear_of_more",
         "if more > 0 and",
         "if False and",
-        1300,
+        12,
         MOVES,
     ),
     Mutation(
