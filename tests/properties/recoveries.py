@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 from unittest.mock import patch
 
 from tests.properties.invariants import places_of
@@ -133,6 +133,13 @@ class Gates:
             yield SiteCluster(other, self._lookups)
 
 
+class Had(NamedTuple):
+    """What a neighbour has of a partition."""
+
+    records: dict[int, bytes | None]
+    deleted_to: int
+
+
 class Returns:
     """Of all sites of a world from their backups."""
 
@@ -219,10 +226,10 @@ class Returns:
 
     # What must hold
 
-    def longest(self, site: Site) -> dict[tuple[bytes, int], dict[int, bytes | None]]:
-        """The records of the site's own topics at the neighbour that has the longest history of each partition."""
+    def longest(self, site: Site) -> dict[tuple[bytes, int], Had]:
+        """What the neighbour has of the site's own topics that has the longest history of each partition."""
         ranks: dict[tuple[bytes, int], tuple[Any, ...]] = {}
-        found: dict[tuple[bytes, int], dict[int, bytes | None]] = {}
+        found: dict[tuple[bytes, int], Had] = {}
         for neighbour in self._neighbours(site):
             other = self._world.sites[str(neighbour.path.cluster)]
             for topic in other.log.announced.state.topics():
@@ -232,7 +239,8 @@ class Returns:
                     place = (topic.incarnation, partition)
                     if topic.owner == site.stream_id and rank > ranks.get(place, (-1,)):
                         with other.storage.faults.held_off():
-                            ranks[place], found[place] = rank, values_at(other.log, topic.number, partition)
+                            records = values_at(other.log, topic.number, partition)
+                            ranks[place], found[place] = rank, Had(records, state.deleted_to)
         return found
 
     def _let_go(self, site: Site, *, kept: bool) -> None:
@@ -263,18 +271,22 @@ class Returns:
         found = [site.log.announced.state.by_incarnation(each) for each in of]
         return [each for each in found if each is not None and place[1] < each.partitions]
 
-    def check(self, site: Site, expected: dict[tuple[bytes, int], dict[int, bytes | None]]) -> None:
-        """3: the site has it again, but for what it has outlived, and what a later owner's history has is brought by
-        links. (An owner of before may have made partitions that the present one never heard of.)"""
+    def check(self, site: Site, expected: dict[tuple[bytes, int], Had]) -> None:
+        """3: the site has it again, but for what it has outlived or deleted; what a later owner's history has, links
+        bring. (An owner of before may have made partitions that the present one never heard of.)"""
         state = site.log.announced.state
-        for (incarnation, partition), records in expected.items():
+        for (incarnation, partition), (records, deleted_to) in expected.items():
             topic = state.by_incarnation(incarnation)
             if topic is not None and (topic.owner != site.stream_id or not records):
                 continue
             if topic is None or partition >= topic.partitions:
                 assert state.tombstone(incarnation) is not None, f"{site.name}: a topic was not brought back"
                 continue
-            log_start = state.partition(topic.number, partition).log_start
+            held = state.partition(topic.number, partition)
+            log_start, end = held.log_start, held.end
+            assert log_start >= min(deleted_to, end), (
+                f"{site.name}: {topic.name}-{partition} was deleted to {deleted_to}"
+            )
             with site.storage.faults.held_off():
                 found = values_at(site.log, topic.number, partition)
             lost = {at: value for at, value in records.items() if at >= log_start and found.get(at) != value}
