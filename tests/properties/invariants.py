@@ -461,11 +461,14 @@ def a_replica_stands_where_its_owner_does(model: Model, shape: Shape, owner: Sit
     assert (copy.epoch, copy.owner) == (topic.epoch, topic.owner), f"{replica.name}: {copy}, {owner.name}: {topic}"
     # An owner of before may have added some unseen, and its successor hear of them only if a link comes from there.
     is_newer_tail = topic.incarnation in model.tails and copy.version > topic.version
-    is_unheard = len(model.owners_of(topic.incarnation)) > 1 and not any(
+    owners = len(model.owners_of(topic.incarnation))
+    is_told = any(
         (link.source, link.target, link.forward, link.peer) == (replica.name, owner.name, "all", "own")
         and model.brings(topic.incarnation)(link)
         for link in shape.links
     )
+    # Where a third one owned the topic when they came there, they were passed over.
+    is_unheard = owners > 2 or (owners == 2 and not is_told)
     are_more = copy.partitions > topic.partitions and (is_newer_tail or is_unheard)
     assert copy.partitions == topic.partitions or are_more, f"{replica.name}: {copy}, {owner.name}: {topic}"
     # Of a diverged topic others may know more partitions, of which no link tells whose tail it is until records come.

@@ -48,6 +48,13 @@ async def test_a_topic_that_did_not_come_again_is_not_resolved(desk: Desk) -> No
         await desk.post("stream/topic/resolve", path="/ships", topic="t", take="alias")
 
 
+async def test_a_topic_is_resolved_also_by_a_name_that_it_cannot_have(desk: Desk) -> None:
+    """Behind a prefix a name may be too long; it is looked for all the same."""
+    await desk.post("stream/create", path="/ships")
+    with pytest.raises(errors.InvalidValue, match="no topic waits"):
+        await desk.post("stream/topic/resolve", path="/ships", topic="x" * 300, **{"as": "short"})
+
+
 async def test_settings_are_stored_and_edited(desk: Desk) -> None:
     """Compression too, though it has no effect yet."""
     await desk.post("stream/create", path="/ships", ttl=60, compression="lz4", autocreate="false")

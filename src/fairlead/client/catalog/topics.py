@@ -139,7 +139,7 @@ COMMANDS = (
         "End a conflict of a topic's name, or take a topic again that was deleted here (ours).",
         (
             PATH,
-            _TOPIC,
+            Param("topic", "text", "its name, or where it waits the one that it cannot have", required=True),
             Param("rename", "text", "at the topic's owner: the name that it has from now on, wherever it is"),
             Param("as", "text", "where a topic waits for that name: the name that it gets here"),
             Param("take", "text", "source: again from its source; what has its name is deleted", only=("source",)),

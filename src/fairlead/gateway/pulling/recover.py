@@ -55,7 +55,8 @@ class _Done(NamedTuple):
     brought: int
     """Records."""
     later: list[str]
-    """Entries of those that came with a later epoch, and perhaps with more partitions than were looked at."""
+    """Entries of those that came with a later epoch, or as a whole: perhaps with more partitions than were looked at,
+    and without what was deleted of their records, which only the owner's own rows tell of our topics."""
 
 
 class Recoveries:
@@ -161,8 +162,9 @@ class Recoveries:
         for plan in plans:
             if plan.topic.name not in failures:
                 await self._delete_records(stream, plan)
-        came = (plan.topic for plan in plans if plan.given_up and plan.topic.name not in failures)
-        later = [found for each in came if (found := _with_all_partitions(stream, each.incarnation))]
+        came = [plan.topic.incarnation for plan in plans if plan.given_up and plan.topic.name not in failures]
+        came += [incarnation for incarnation, _, name in unknown if name not in failures]
+        later = [found for each in came if (found := _with_all_partitions(stream, each))]
         return _Done(len(plans) + len(unknown), refused, brought, later)
 
     def _neighbours(self, stream: Stream) -> list[Neighbour]:
