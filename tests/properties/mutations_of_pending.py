@@ -143,4 +143,20 @@ OF_PENDING = [
         "pass",
         7,
     ),
+    Mutation(
+        "pending-newer-epoch-elsewhere",
+        "a producer's new epoch goes on where the one before did, and nowhere else",
+        _PENDING + "standing",
+        "if not goes_on:",
+        "if False:",
+        8,
+    ),
+    Mutation(
+        "pending-in-use",
+        "a producer that has batches under way is not forgotten",
+        _KNOWN + "_forget_oldest",
+        "oldest.to_owner or oldest.aside",
+        "False",
+        6,
+    ),
 ]

@@ -43,4 +43,13 @@ OF_RETURNS = [
         11,
         WIDE[3],
     ),
+    Mutation(
+        "goes-on-elsewhere",
+        "a neighbour that does not know our epoch yet is brought to it",
+        "gateway.pulling.restored:_goes_on",
+        "return common.held.epoch > topic.epoch",
+        "return True",
+        15,
+        RETURNS,
+    ),
 ]
