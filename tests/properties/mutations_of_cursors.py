@@ -178,4 +178,22 @@ OF_CURSORS = [
         14,
         LATE,
     ),
+    Mutation(
+        "told-the-present-epoch",
+        "a cursor below a cut is told with the present epoch",
+        "streamlog.cursors:Cursor.served",
+        "replace(self, offset=offset, leader_epoch=current)",
+        "replace(self, offset=offset)",
+        31,
+        LATE,
+    ),
+    Mutation(
+        "read-history",
+        "a cursor tells the epochs that its group has read",
+        "streamlog.requests.cursors:_read",
+        "found if found and found[-1][0] == leader_epoch > 0 else ()",
+        "()",
+        73,
+        GROUPS,
+    ),
 ]

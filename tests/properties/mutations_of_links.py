@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.properties.actions import FILTERED, FROM_NOW, GROUPS, MOVES, TAILS
 from tests.properties.link_stories import LINK_STORIES
+from tests.properties.named_worlds import NAMES
 from tests.properties.stories import RARE, STORIES
 from tests.properties.switching import Mutation
 
@@ -236,6 +237,24 @@ OF_LINKS = [
         MOVES,
     ),
     Mutation(
+        "topics-in-repairs",
+        "a repair brings the rows of its topic",
+        "streamlog.reading.slices:read_partition",
+        "(batch | start | topic | kept | cursor)",
+        "(batch | start | kept | cursor)",
+        16,
+        NAMES,
+    ),
+    Mutation(
+        "harmed-topic-is-noted",
+        "a row of a topic that does not hold together is noted",
+        _TOPICS + "_topic_payload",
+        "self._notes.note_harmed(named)",
+        "pass",
+        88,
+        TAILS,
+    ),
+    Mutation(
         "local-rows",
         "positions and notes are never sent",
         "streamlog.reading.slices:sendable",
@@ -341,8 +360,8 @@ OF_LINKS = [
         "streamlog.applying.plain:_continues",
         "(epoch == places.epoch) & (places.epoch_first < places.end) | (places.epoch < 0)",
         "epoch >= 0",
-        92,
-        MOVES,
+        5,
+        RARE,
     ),
     Mutation(
         "plain-below",

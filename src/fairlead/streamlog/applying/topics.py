@@ -139,7 +139,8 @@ class TopicRows:
         """Apply a TOPIC row of an incarnation that is here, of its owner's epoch or a later one."""
         match claim_of(known, payload, self._admission, self._draft.stream_id):
             case Claim.NEWER if payload.epoch:
-                self._release(self._change(known, payload, row), row)
+                topic = self._change(known, payload, row)
+                self._bring(payload_of(topic), self._refused(topic))
             case Claim.NEWER:
                 self._change(known, payload, row)
                 self._set_aside_new_partitions(known, payload)
@@ -178,11 +179,13 @@ class TopicRows:
         """Cut what the topic's owner never had, and have brought what is missing; also of what was set aside on this
         link, as another owner's history or as none of the source's topics: there is one history now."""
         missing = dict(cut_to_owner(self._draft, topic))
-        for partition in range(topic.partitions):
-            if self._is_refused(topic.incarnation, partition):
-                missing.setdefault(partition, self._draft.state.partition(topic.number, partition).end)
-        self._bring(payload_of(topic), missing)
+        self._bring(payload_of(topic), self._refused(topic) | missing)
         self._delete_as_told(topic, row)
+
+    def _refused(self, topic: Topic) -> dict[int, int]:
+        """The partitions that are set aside on this link, and their ends."""
+        refused = (each for each in range(topic.partitions) if self._is_refused(topic.incarnation, each))
+        return {each: self._draft.state.partition(topic.number, each).end for each in refused}
 
     def _bring(self, topic: TopicPayload, ends: Mapping[int, int]) -> None:
         """Note these partitions behind, with their ends."""
