@@ -362,6 +362,7 @@ class Model:
         room = site.shown.log.made_room
         if room is not None and (room.commit, room.name) == (row.commit, topic.name) and row.via is not None:
             assert self._ever_held(topic) or topic.owner < room.owner, f"{site.name}: {room} makes room for {topic}"
+            site.shown.log.made_room = None  # the one for which it did may be deleted in the same commit
 
     def _ever_held(self, topic: TopicPayload) -> bool:
         trees = (self.trees.get((topic.incarnation, each), {}) for each in range(topic.partitions))
