@@ -324,9 +324,9 @@ OF_OWNERS = [
     Mutation(
         "refused-comes-again",
         "what was set aside comes once the topic has an owner who counts",
-        "streamlog.applying.topics:TopicRows._release",
-        "self._is_refused(topic.incarnation, partition)",
-        "False",
+        "streamlog.applying.topics:TopicRows._refused",
+        " if self._is_refused(topic.incarnation, each)",
+        " if False",
         20,
         MOVES,
     ),
