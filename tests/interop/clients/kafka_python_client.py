@@ -74,6 +74,13 @@ class KafkaPython(Client):
         return KafkaPythonMember(consumer, topic)
 
 
+_POLL_MS = 50
+_JOIN_MS = 5_000
+"""A leader that did not know the topic joins once more. Where its poll ends between the answers to JoinGroup and to
+SyncGroup, it goes on with neither that join nor its heartbeats (kafka-python 3.0.12, whose `need_rejoin` is false by
+then). So while it has no partition its polls last long enough for both."""
+
+
 class KafkaPythonMember(ThreadMember, ConsumerRebalanceListener):  # type: ignore[misc]
     def __init__(self, consumer: KafkaConsumer, topic: str) -> None:
         self._consumer = consumer
@@ -84,9 +91,9 @@ class KafkaPythonMember(ThreadMember, ConsumerRebalanceListener):  # type: ignor
         self._consumer.subscribe([self._topic], listener=self)
         try:
             while not self._stopping.is_set():
-                for records in self._consumer.poll(50).values():
+                for records in self._consumer.poll(_POLL_MS if self.assigned else _JOIN_MS).values():
                     self.values += [record.value for record in records]
-                self.assigned = frozenset(part.partition for part in self._consumer.assignment())
+                self._see_assignment()
         except BaseException:
             # It may not commit any more. Left open, its thread would draw from `random` under the tests that follow.
             self._consumer.close(autocommit=False)
@@ -97,4 +104,7 @@ class KafkaPythonMember(ThreadMember, ConsumerRebalanceListener):  # type: ignor
         self.given_up |= {part.partition for part in revoked}
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Seen after each poll."""
+        self._see_assignment()
+
+    def _see_assignment(self) -> None:
+        self.assigned = frozenset(part.partition for part in self._consumer.assignment())
