@@ -9,6 +9,7 @@ import os
 import sys
 
 from fairlead.process.interrupts import INTERRUPTED, end_at_once, interruptible
+from fairlead.process.machine import small_pages_for_arrays
 
 
 def main() -> None:
@@ -30,6 +31,7 @@ def _run(program: str) -> None:
     """Run the command line that this process was started with."""
     end_at_once()
     _open_all_streams()
+    small_pages_for_arrays()
     from fairlead.cli import program as programs
 
     try:
