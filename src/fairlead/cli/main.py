@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
+from fairlead.process.environment import small_pages_for_arrays
 from fairlead.process.interrupts import INTERRUPTED, end_at_once, interruptible
-from fairlead.process.machine import small_pages_for_arrays
 
 
 def main() -> None:

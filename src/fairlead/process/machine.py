@@ -25,14 +25,6 @@ def memory_part_bytes() -> int:
     return memory_bytes() // 8
 
 
-def small_pages_for_arrays() -> None:
-    """Let NumPy, once it is imported, ask for no huge pages for arrays of 4 MiB and more (`NUMPY_MADVISE_HUGEPAGE`, see
-    its global state; a value that is set already stays). A frame of a link is received into such an array, and the
-    system would fill each huge page of it with zeros first: a third of a server's processor time while it gets a
-    backlog."""
-    os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
-
-
 def give_back_memory() -> None:
     """Give the system the memory that the C library keeps for what may come (glibc); may take some tenths of a s."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
