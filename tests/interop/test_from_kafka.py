@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from fairlead.kafka import EARLIEST, LATEST, ClientSettings, Cluster
@@ -311,6 +311,44 @@ def test_a_topic_that_is_made_again_in_kafka_is_set_aside(pair: KafkaPair, tmp_p
         assert replica.row["topicsKept"] == 1
         site.cli("stream", "replica", "remove", *replica.names, "--yes")
         assert "keeps topics" in site.cli("stream", "replica", "list", "-path", "kafka://old", check=False).stderr
+
+
+def test_what_is_said_of_a_kafka_cluster_holds_from_then_on(pair: KafkaPair, tmp_path: Path) -> None:
+    """Of which groups commits are kept and whether deletions are followed, each changed while the topic is read. What
+    another group has committed since tells that Kafka was looked at."""
+    old, topic = pair.source.bootstrap, "edited"
+    make_topic(old, topic, 1)
+    produce(old, topic, [(None, b"%d" % n) for n in range(10)])
+    commit(old, "a", topic, 3)
+    with running(tmp_path) as site:
+        replica, there = Replica(site, tmp_path, old), f"{STREAM}:{topic}"
+
+        def edit(*options: str) -> None:
+            site.cli("stream", "replica", "edit", *replica.names, *options)
+
+        def looked_at(group: str, offset: int) -> None:
+            commit(old, group, topic, offset)
+            wait_until(lambda: committed(site.kafka, group, there, 1) == [offset], f"{group} is told")
+
+        with Carrier(site):
+            replica.set_up(topic, "-cursors", "none")
+            wait_until(replica.in_step, "all is there")
+            assert committed(site.kafka, "a", there, 1) == [OFFSET_INVALID]
+            edit("-cursors", "a")
+            looked_at("a", 3)
+            edit("-cursors", "b.*")
+            commit(old, "a", topic, 4)
+            deleted(old, topic, 5)
+            looked_at("b1", 6)
+            assert committed(site.kafka, "a", there, 1) == [3]
+            assert begins(site.kafka, there) == 0
+            edit("-deletes", "follow")
+            wait_until(lambda: begins(site.kafka, there) == 5, "records are deleted here")
+            edit("-deletes", "keep")
+            deleted(old, topic, 7)
+            looked_at("b2", 8)
+            assert begins(site.kafka, there) == 5
+        assert [place.offset for place in read_all(site.kafka, [topic], prefix=f"{STREAM}:")] == list(range(5, 10))
 
 
 def leader_epochs(bootstrap: str, topic: str) -> list[int]:
