@@ -180,6 +180,34 @@ def test_a_reader_sees_what_was_put_after_it_was_opened(storage: LocalStorage, r
     assert list(reader.list("")) == [commit(number) for number in range(5)]
 
 
+@pytest.mark.parametrize("call", range(1, 6))
+def test_what_is_put_while_a_reader_looks_is_no_damage(
+    storage: LocalStorage, root: Path, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    """A read takes its blocks one after the other: where it begins nothing was written yet, and further on it finds
+    what was put meanwhile."""
+    names_put = [commit(number) for number in range(4)]
+    storage.put_if_absent(names_put[0], b"makes the pack")
+    reader = ReadOnlyLocalStorage(root)
+    assert list(reader.list("")) == names_put[:1]
+    real, calls = os.pread, 0
+
+    def slow(descriptor: int, length: int, start: int) -> bytes:
+        nonlocal calls
+        calls += 1
+        first = real(descriptor, min(length, BLOCK), start)
+        if calls == call:
+            for name in names_put[1:]:
+                storage.put_if_absent(name, name.encode() * 30)
+        return first + real(descriptor, length - len(first), start + len(first))
+
+    monkeypatch.setattr(os, "pread", slow)
+    for _ in range(call + 1):
+        assert all(len(reader.get(name)) == reader.size(name) for name in reader.list(""))
+    assert list(reader.list("")) == names_put
+    assert [reader.get(name) for name in names_put[1:]] == [name.encode() * 30 for name in names_put[1:]]
+
+
 def test_a_reader_forgets_packs_that_are_gone(storage: LocalStorage, root: Path) -> None:
     """It lives long, and must not keep a place for each commit that there ever was."""
     reader = ReadOnlyLocalStorage(root)

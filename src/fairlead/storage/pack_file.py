@@ -193,6 +193,8 @@ def records(descriptor: int, pack: str, start: int, end: int | None = None) -> I
     """The records from `start` on, up to the first of which nothing is known, or to `end`.
 
     Of the last one its data is checked too. When it was begun those before it were durable, so only it can be torn.
+    Another process may put records meanwhile: one that was not there at the first look, and is followed by another one
+    at the second, is looked at again before it counts as lost.
     """
     place, record = start, record_at(descriptor, pack, start)
     while end is None or place < end:
@@ -200,7 +202,7 @@ def records(descriptor: int, pack: str, start: int, end: int | None = None) -> I
             following = _behind(descriptor, pack, place)
             if following is None or following.before.start != place:
                 return
-            record = lost(following.before, following.start)
+            record = record_at(descriptor, pack, place) or lost(following.before, following.start)
         else:
             following = record_at(descriptor, pack, record.end)
             if following is None and not _may_be_followed(descriptor, pack, record):
