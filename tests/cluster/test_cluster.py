@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from tests.cluster.opening import Open
 from tests.support.waiting import until
 
@@ -28,11 +29,13 @@ from fairlead.model.errors import (
     BadRequest,
     CorruptBatch,
     Damaged,
+    FairleadError,
     InvalidName,
     InvalidValue,
     NotAgreed,
     NotFound,
     StorageFull,
+    StorageUnavailable,
     UnknownStream,
 )
 from fairlead.model.names import GROUP_ID_BYTES_MAX, StreamPath
@@ -443,6 +446,32 @@ async def test_a_stream_that_could_not_be_opened_is_not_half_there(open_cluster:
         cluster = await open_cluster("sanfrancisco")
         assert cluster.stream("/ships").id == stream.id
         assert sum(entry.startswith("stream/") for entry in cluster.meta.state.entries) == 2
+
+
+@pytest.mark.parametrize("when", ["while it runs", "before it was opened"])
+async def test_a_log_that_stops_says_so_where_the_server_prints(
+    open_cluster: Open, storage: MemoryStorage, when: str
+) -> None:
+    """Which one, and why; once. Otherwise only those who ask for its health learn of it."""
+    cluster = await open_cluster("sanfrancisco")
+    stream = await cluster.create_stream("/ships", StreamSettings())
+    await stream.create_topic("line")
+    with capture_logs() as logs:
+        if when == "while it runs":
+            for nth in range(1, 6):
+                storage.fail(Fault.FAIL, nth=nth)
+            with pytest.raises(StorageUnavailable):
+                await stream.create_topic("other")
+        else:
+            name, *_ = storage.list(f"{stream_prefix(stream.id)}/shard-0000/commit/")
+            storage.damage(name, lambda data: bytes(len(data)))
+            stream = (await open_cluster("sanfrancisco")).stream("/ships")
+        with pytest.raises(FairleadError):
+            await stream.create_topic("third")
+    (told,) = [each for each in logs if each["event"] == "a log has stopped and takes no more writes"]
+    assert told["of"] == "/ships, shard 0"
+    assert told["error"] == str(stream.shards[0].stopped)
+    assert told["log_level"] == "error"
 
 
 async def test_who_shows_all_streams_reads_no_link_twice(open_cluster: Open, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,7 +102,7 @@ class Network:
         one, other = choice.sample(self.sites, 2)
         say("cut", one, other)
         self.cut(one, other)
-        choice.choice(self.writers).wait_for_turns(3)
+        choice.choice([writer for writer in self.writers if not writer.is_stopped]).wait_for_turns(3)
 
     def no_harm(self, _: random.Random) -> None:
         say("no harm")

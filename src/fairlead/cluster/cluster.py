@@ -182,6 +182,7 @@ class Cluster:
             settings=settings,
             recent=recent,
             opener=opener,
+            on_stop=partial(_tell_stop, names.META),
         )
         try:
             if meta.stopped is not None:
@@ -447,6 +448,7 @@ class Cluster:
             settings=self.settings,
             recent=self.recent,
             opener=self._opener,
+            on_stop=partial(_tell_stop, f"{record.path}, shard {number}"),
         )
         shard.links_passed = 0  # until the gateway has taken its links over, which may be long after
         return shard
@@ -470,6 +472,11 @@ class Cluster:
 
     async def _put_stream(self, record: StreamRecord) -> None:
         await self.meta.submit(lambda draft: put_record(draft, STREAM.key(record.id), stream_json(record)))
+
+
+def _tell_stop(name: str, error: FairleadError) -> None:
+    """Whoever writes is told, and who asks for the health; this is for who reads what the server prints."""
+    log.error("a log has stopped and takes no more writes", of=name, error=str(error))
 
 
 def _damage(record: StreamRecord, error: Exception) -> Damaged:

@@ -98,6 +98,8 @@ class Shard:
         if merger is not None:
             self.merging.begin()
             self.copying.begin()
+        if self.stopped is not None:
+            self._stop(self.stopped)
 
     def _chore(self, name: str, work: Callable[[], Awaitable[None]]) -> Chore:
         return Chore(name, work, self._log.settings.merge_interval_seconds, self._health, self._stop)
@@ -117,7 +119,10 @@ class Shard:
         opener: Opener = NOBODY,
         on_stop: Callable[[FairleadError], None] | None = None,
     ) -> Shard:
-        """Open the log on a thread. Raises what `ShardLog.open` raises."""
+        """Open the log on a thread. Raises what `ShardLog.open` raises.
+
+        `on_stop` is told once why the log takes no more writes, also if it is so from the beginning.
+        """
 
         def opened() -> ShardLog:
             return ShardLog.open(
