@@ -35,6 +35,7 @@ from fairlead.streamlog.requests.cursors import (
     publish_cursors,
     tell_cursors,
 )
+from fairlead.streamlog.requests.topics import delete_topic
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.state.effects import payload_of_cursor
 from fairlead.streamlog.values import Topic
@@ -349,6 +350,49 @@ def test_a_partners_consumers_say_nothing_of_ours() -> None:
     rows = frame(sites.sf, NY, slice_of(sites.topic.name), 0, link=b"2" * 16)
     committed(sites.ny, lambda d: apply_frame(d, rows, Admission(frozenset({SF}))))
     assert sites.place(sites.ny) == -1
+
+
+def test_a_commit_that_comes_home_is_no_other_sites() -> None:
+    """By a site that knows only the older of two. Else it would go round for ever."""
+    sites, la = Sites(), fresh(LA)
+    sites.commit(sites.sf, 5)
+    sites.exchange()
+    replicated(sites.ny, la, link=NY)
+    sites.commit(sites.sf, 7)
+    whoever = frame(la, b"x" * 16, slice_of(sites.topic.name), 0, link=LA)
+    assert SF in {row.origin for row in whoever.rows if row.kind == Kind.CURSOR}
+    before = rows_of(sites.sf)
+    applied(sites.sf, whoever)
+    assert [row.kind for row in rows_of(sites.sf)[len(before) :]] == [Kind.POSITION]
+    assert place_at(sites.sf, sites.topic) == 7
+
+
+def test_a_cursor_of_a_deleted_topic_leaves_nothing() -> None:
+    """It would be brought again and again, since no topic will ever come that it is of."""
+    sites = Sites()
+    sites.commit(sites.sf, 9)
+    published(sites.sf)
+    late = frame(sites.sf, NY, slice_of(sites.topic.name), 0, link=b"2" * 16)
+    only_cursors = [row for row in late.rows if row.kind == Kind.CURSOR]
+    committed(sites.sf, lambda d: delete_topic(d, sites.topic.name))
+    sites.exchange()
+    applied(sites.ny, replace(late, rows=only_cursors))
+    assert not sites.ny.announced.state.all_notes()
+    assert rows_of(sites.ny)[-1].kind == Kind.POSITION
+
+
+def test_a_commit_that_says_what_counts_no_more_counts_again() -> None:
+    """Nobody is at work here, and elsewhere the group has gone on. Whoever sets it back to where it was here says so
+    once more, though that is what was said here last."""
+    sites = Sites()
+    sites.commit(sites.ny, 5)
+    sites.exchange()
+    sites.commit(sites.sf, 50)
+    sites.exchange()
+    assert sites.place(sites.ny) == 50
+    sites.commit(sites.ny, 5)
+    sites.exchange()
+    assert (sites.place(sites.ny), sites.place(sites.sf)) == (5, 5)
 
 
 def test_a_cursor_that_cannot_be_read_is_noted() -> None:

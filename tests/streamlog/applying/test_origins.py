@@ -21,12 +21,12 @@ from tests.streamlog.world import (
 
 from fairlead.model.errors import InvalidValue, NotAllowed
 from fairlead.model.names import SLICES, slice_of
-from fairlead.streamlog.applying.admission import Admission
+from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.applying.topics import ANOTHER_OWNER
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.requests.deletion import delete_records
-from fairlead.streamlog.requests.ownership import hand_over
+from fairlead.streamlog.requests.ownership import hand_over, take_over
 from fairlead.streamlog.requests.topics import delete_topic, set_configs, set_partitions, take_as
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import Topic
@@ -60,8 +60,8 @@ def reasons(log: ShardLog) -> dict[str, set[str]]:
     return found
 
 
-def in_the_name_of(sent: Frame, topic: Topic) -> Frame:
-    """The frame's rows as if they spoke of that topic: with its name, incarnation, owner and origin."""
+def in_the_name_of(sent: Frame, topic: Topic, origin: bytes | None) -> Frame:
+    """The frame's rows as if they spoke of that topic: with its name, incarnation and owner."""
     old = next(iter(sent.topics.values()))
     rows = []
     for row in sent.rows:
@@ -70,7 +70,7 @@ def in_the_name_of(sent: Frame, topic: Topic) -> Frame:
             text = text.replace(old.incarnation.hex().encode(), topic.incarnation.hex().encode())
             text = text.replace(f'"name":"{old.name}"'.encode(), f'"name":"{topic.name}"'.encode())
             text = text.replace(A.hex().encode(), topic.owner.hex().encode())
-        rows.append(row._replace(batch=text, origin=topic.owner))
+        rows.append(row._replace(batch=text, origin=origin))
     return replace(sent, rows=rows, topics=dict.fromkeys(sent.topics, FrameTopic(topic.incarnation, topic.name)))
 
 
@@ -123,10 +123,11 @@ def test_what_the_owner_lists_a_partner_may_bring_too() -> None:
         assert reasons(replica) == {}
 
 
+@pytest.mark.parametrize("is_said_to_be_the_owners", [True, False])
 @pytest.mark.parametrize("owner", [B, C])
-def test_a_partner_changes_nothing_of_another_owner(owner: bytes) -> None:
-    """Rows that name the topic and its owner, as only the owner could write them: a batch that fits at its end,
-    a deletion of records, settings, partitions, a deletion. Each sets the topic aside on this link."""
+def test_a_partner_changes_nothing_of_another_owner(owner: bytes, is_said_to_be_the_owners: bool) -> None:
+    """Rows that name the topic and its owner, as only the owner could write them, or as the partner's own: a batch that
+    fits at its end, a deletion of records, settings, partitions, a deletion. Each sets the topic aside on this link."""
     replica, victim = fresh(B), fresh(owner)
     log = replica if owner == B else victim
     number = made(log, "theirs").number
@@ -145,7 +146,8 @@ def test_a_partner_changes_nothing_of_another_owner(owner: bytes) -> None:
     whole = frame(partner, B, slice_of("ships"), 0)
     assert Kind.START in {row.kind for row in whole.rows}
     for row in whole.rows:
-        taken(replica, in_the_name_of(replace(whole, rows=[row], from_commit=0), topic))
+        origin = owner if is_said_to_be_the_owners else None
+        taken(replica, in_the_name_of(replace(whole, rows=[row], from_commit=0), topic, origin))
     assert replica.announced.state.by_name("theirs") == topic
     assert values_at(replica, topic.number) == {0: b"1"}
     assert reasons(replica) == {"theirs": {NOT_ITS_OWN}}
@@ -164,6 +166,55 @@ def test_a_partner_writes_nothing_of_another_origin_into_its_own_topic() -> None
     taken(replica, replace(whole, rows=rows))
     assert reasons(replica) == {"ships": {NOT_ITS_OWN}}
     assert [row.kind for row in rows_of(replica) if row.kind == Kind.BATCH] == []
+
+
+@pytest.mark.parametrize("origin", [None, B])
+def test_a_partner_appends_nothing_to_our_topic(origin: bytes | None) -> None:
+    """A batch that follows what is here, and no row of the topic before it by which it would be set aside."""
+    partner, replica = fresh(A), fresh(B)
+    topic = made(replica, "theirs")
+    produced(replica, topic.number, b"1")
+    number = made(partner).number
+    produced(partner, number, b"a")
+    produced(partner, number, b"b")
+    whole = frame(partner, B, slice_of("ships"), 0)
+    (row,) = [row for row in whole.rows if row.base_offset == 1]
+    taken(replica, in_the_name_of(replace(whole, rows=[row]), topic, origin))
+    assert values_at(replica, topic.number) == {0: b"1"}
+    assert reasons(replica) == {"theirs": {NOT_ITS_OWN}}
+
+
+def test_a_partner_deletes_no_records_of_its_topic_in_our_name() -> None:
+    """What a row says of deletions counts as its origin's, too."""
+    partner, replica = fresh(A), fresh(B)
+    number = made(partner).number
+    produced(partner, number, b"a")
+    brought(partner, replica)
+    committed(partner, lambda d: delete_records(d, number, 0, 1))
+    later = frame(partner, B, slice_of("ships"), partner.announced.end - 1)
+    assert [row.kind for row in later.rows] == [Kind.START]
+    taken(replica, replace(later, rows=[later.rows[0]._replace(origin=B)]))
+    assert reasons(replica) == {"ships": {NOT_ITS_OWN}}
+    copy = replica.announced.state.by_name("ships")
+    assert copy is not None
+    assert replica.announced.state.partition(copy.number, 0).deleted_to == 0
+
+
+@pytest.mark.parametrize("is_partner", [True, False])
+def test_a_partner_adds_no_partitions_to_a_topic_that_was_its_own(is_partner: bool) -> None:
+    """It raised their number before it heard who has taken the topic over: clients of one's own know of them."""
+    a, b = fresh(A), fresh(B)
+    number = made(a).number
+    replicated(a, b)
+    committed(b, lambda d: take_over(d, "ships", owner_at="/mapr/b/s", writer_epoch_id=b.epoch.id))
+    committed(a, lambda d: set_partitions(d, "ships", 7))
+    topic = a.announced.state.topic(number)
+    assert topic is not None
+    assert topic.partitions == 7
+    brought(a, b, PARTNER if is_partner else ANYBODY)
+    here = b.announced.state.by_name("ships")
+    assert here is not None
+    assert (here.owner, here.partitions) == (B, 1 if is_partner else 7)
 
 
 def test_a_topic_that_was_handed_to_the_partner_is_its_own() -> None:
@@ -205,7 +256,7 @@ def test_a_partner_buries_nothing_that_was_never_here() -> None:
     made(partner)
     committed(partner, lambda draft: delete_topic(draft, "ships"))
     whole = frame(partner, B, slice_of("ships"), 0)
-    taken(replica, in_the_name_of(replace(whole, rows=whole.rows[-1:]), to_come))
+    taken(replica, in_the_name_of(replace(whole, rows=whole.rows[-1:]), to_come, C))
     assert not replica.announced.state.tombstones
     replicated(other, replica, link=b"m" * 16)
     assert replica.announced.state.by_name("ports") is not None
@@ -240,7 +291,7 @@ def test_a_topic_of_somebody_else_waits_for_its_name_though_a_partner_deletes_it
     made(partner)
     committed(partner, lambda draft: delete_topic(draft, "ships"))
     whole = frame(partner, B, slice_of("ships"), 0)
-    taken(replica, in_the_name_of(replace(whole, rows=whole.rows[-1:]), waiting))
+    taken(replica, in_the_name_of(replace(whole, rows=whole.rows[-1:]), waiting, C))
     assert replica.announced.state.all_notes() == before
 
 

@@ -17,7 +17,7 @@ from tests.properties.hostile import Hostile
 from tests.properties.test_hostile_frames import reopened, state_of
 from tests.streamlog.world import Names, batch_of, committed, fresh, made, rows_of, sendable
 from tests.support.batches import produce
-from tests.support.kafka_rows import NUMBER, batch_of_epoch, frame_of, row_of, topic_row
+from tests.support.kafka_rows import NUMBER, SOURCE, batch_of_epoch, frame_of, row_of, topic_row
 from tests.support.rows import control_row
 
 from fairlead.model.errors import CorruptBatch
@@ -230,6 +230,17 @@ def test_a_row_that_is_not_plain_stops_at_itself(what: str, appended: Iterator[l
 
 
 PLAIN = {"nothing", "behind a gap of the source", "of a producer"}
+
+
+def test_a_row_that_began_elsewhere_than_its_partner_speaks_for_is_not_plain(appended: Iterator[list[int]]) -> None:
+    """Nor are those beside it, until it is set aside."""
+    twins = Twins(_of(SOURCE))
+    twins.get(encode_frame(frame_of([topic_row(owner_at=""), first()])))
+    rows = [row_of(batch_of_epoch(0, offset, b"v"), after=(offset, 0)) for offset in range(1, 7)]
+    twins.get(encode_frame(frame_of([*rows[:3], rows[3]._replace(origin=C), *rows[4:]], first=1)))
+    twins.reopen()
+    assert {row.origin for row in rows_of(twins.as_columns) if row.kind == Kind.BATCH} == {SOURCE}
+    assert not any(next(appended))
 
 
 def first(offset: int = 0, epoch: int = 0, **header: Any) -> Row:

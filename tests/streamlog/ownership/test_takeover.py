@@ -52,10 +52,11 @@ from fairlead.streamlog.applying.claims import Claim, claim_of, hear
 from fairlead.streamlog.applying.frame import FrameOutcome, apply_frame
 from fairlead.streamlog.applying.outdated import note_heard, outdated_at
 from fairlead.streamlog.merging import run_job
+from fairlead.streamlog.ownership.epochs import CLASSES
 from fairlead.streamlog.payloads import DELETED_RECORDS, StartPayload, TruncatePayload
 from fairlead.streamlog.requests.cuts import diverged_incarnation
 from fairlead.streamlog.requests.deletion import delete_records
-from fairlead.streamlog.requests.ownership import take_over
+from fairlead.streamlog.requests.ownership import Recovered, recover, take_over
 from fairlead.streamlog.requests.topics import delete_topic, set_configs
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.state import snapshot
@@ -616,3 +617,47 @@ def test_settings_that_were_changed_by_both_are_the_new_owners() -> None:
     sent(a, b)
     assert topic_of(a) == topic_of(b)._replace(number=topic_of(a).number)
     assert dict(topic_of(a).configs) == {}
+
+
+def test_a_takeover_begins_an_epoch_above_all_that_neighbours_know() -> None:
+    """Of owners that this site has not heard of: theirs would not be the older history else."""
+    a = fresh(A)
+    made(a)
+    wrote(a, b"0")
+    known = 5 * CLASSES + 3
+    taking = partial(take_over, topic=TOPIC, owner_at=path_of(A), writer_epoch_id=a.epoch.id, above=known)
+    assert answer_of(a, taking).epoch > known
+
+
+def test_a_recovery_cuts_for_the_epoch_that_it_begins() -> None:
+    """Above that of another site's history, of which this log knows nothing: whoever asks where its epochs ended is
+    told of the cut by that."""
+    a = fresh(A)
+    incarnation = made(a).incarnation
+    wrote(a, b"0", b"1")
+    wrote(a, b"lost")
+    newest = 5 * CLASSES + 3
+    other = Recovered(common=2, end=4, history=((0, 0), (newest, 2)))
+    request = partial(recover, owner_at=path_of(A), writer_epoch_id=a.epoch.id, gives_up=False)
+    topic = answer_of(a, partial(request, incarnation=incarnation, partitions={0: other}))
+    (cut,) = a.announced.state.cuts_of(topic.number, 0)
+    assert (cut.offset, cut.by_epoch) == (2, topic.epoch)
+    assert topic.epoch > newest
+
+
+def test_deletions_of_an_owner_before_are_none_of_the_next_ones_where_only_an_answer_tells_of_it() -> None:
+    """A has deleted three records of which C got none. Then C hears that B, which has one, gives the offsets behind
+    that anew."""
+    a, b, c = fresh(A), fresh(B), fresh(C)
+    made(a)
+    wrote(a, b"0")
+    sent(a, b)
+    sent(a, c)
+    started(a, c, 1, epoch=0, reason=DELETED_RECORDS, deleted_to=3)
+    number = topic_of(c).number
+    assert c.announced.state.partition(number, 0).deleted_to == 3
+    taken_over(b)
+    answer_of(c, lambda draft: hear(draft, B, [payload_of(topic_of(b))], ANYBODY))
+    state = c.announced.state.partition(number, 0)
+    assert state.end == 1
+    assert state.deleted_to <= 1
