@@ -129,3 +129,28 @@ def test_what_is_forgotten_makes_its_producer_unknown() -> None:
         way(known, batch(0, producer=producer))
     assert way(known, batch(0, producer=2)) is Way.TO_OWNER
     known.ends((TOPIC, 0, 1), batch(0, producer=1), End.APPENDED, aside=False)
+
+
+def test_the_newest_of_two_batches_without_an_answer_is_waited_for(known: KnownProducers) -> None:
+    """In whatever order their answers are lost: once the older one is there, the newer one may be too."""
+    went(known, batch(0), End.APPENDED)
+    went(known, batch(2), End.UNKNOWN)
+    went(known, batch(1), End.UNKNOWN)
+    went(known, batch(1), End.APPENDED)
+    assert way(known, batch(2)) is Way.TO_OWNER
+    went(known, batch(2), End.APPENDED)
+    assert way(known, batch(3)) is Way.ENTERS
+
+
+def test_an_answer_that_is_lost_of_an_epoch_before_says_nothing_of_this_one(known: KnownProducers) -> None:
+    """The owner refuses that epoch once it has seen the new one, and nothing of the new one was sent."""
+    went(known, batch(0), None)
+    assert way(known, batch(0, epoch=1)) is Way.TO_OWNER
+    known.ends((TOPIC, 0, NEW), batch(0), End.UNKNOWN, aside=False)
+    assert way(known, batch(0, epoch=1)) is Way.ENTERS
+
+
+def test_a_producer_whose_first_batch_went_elsewhere_is_not_known(known: KnownProducers) -> None:
+    """What it sent before may be at the owner, by way of another site."""
+    went(known, batch(3), End.APPENDED)
+    assert way(known, batch(4)) is Way.TO_OWNER

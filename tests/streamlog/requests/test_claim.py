@@ -244,6 +244,28 @@ def test_what_was_claimed_and_then_cut_off_is_claimed_again_once() -> None:
         assert [steps(b, name) for name in names] == [0, 0]
 
 
+def test_who_claimed_what_was_cut_off_claims_it_again() -> None:
+    """B has claimed the whole tail when C takes the topic over with half of it, and gets the topic back. Neither how far
+    it had come nor what it had claimed says any more what is there."""
+    a, b, c = fresh(A), fresh(B), fresh(C)
+    tail = parted(a, b, c)
+    requests = tail_batches_of(b, tail)
+    for request in requests[:2]:
+        answer_of(b, request)
+    told(b, c)
+    for request in requests[2:]:
+        answer_of(b, request)
+    assert steps(b, tail.name) == 0
+    taken_over(c)
+    wrote(c, b"of c")
+    told(c, b)
+    handed_over(c, b)
+    told(c, b)
+    assert counted(b) == Counter(TAIL[:4])
+    assert steps(b, tail.name) == 4
+    assert counted(b) == ONCE
+
+
 def test_what_was_claimed_stays_known_once_its_records_have_expired() -> None:
     """The log without the batches says the same, at the owner and at the copy that owns the topic later."""
     clock = FakeClock()
