@@ -472,6 +472,42 @@ def test_of_what_lies_in_a_gap_the_epoch_must_fit() -> None:
         assert (answer.duplicates, answer.behind) == expected
 
 
+def test_a_deletion_that_cannot_be_read_is_behind() -> None:
+    """Or the topic would stay here for ever: nothing else says that it is gone."""
+    a, b = fresh(A), fresh(B)
+    made(a)
+    replicated(a, b)
+    committed(a, lambda draft: delete_topic(draft, "ships"))
+    f = frame(a, B, slice_of("ships"), a.announced.end - 1)
+    answer = applied(b, replace(f, rows=[f.rows[0]._replace(batch=b"?")]))[0]
+    assert answer.behind == 1
+    assert [(note.partition, note.end, note.reason) for note in b.announced.state.behind(LINK)] == [(0, 0, "crc")]
+    applied(b, repair_frame(a, B, f.rows[0].topic, 0, 0))
+    assert b.announced.state.by_name("ships") is None
+    assert b.announced.state.behind(LINK) == []
+
+
+def test_a_damaged_row_of_a_topic_whose_partition_is_behind_is_noted_with_it() -> None:
+    """From where the partition is behind: the repair brings both. A note of a damaged row outlives a deletion, which the
+    row may have taken back."""
+    a, b = fresh(A), fresh(B)
+    number = made(a).number
+    produced(a, number, b"1")
+    replicated(a, b)
+    for value in (b"2", b"3"):
+        produced(a, number, value)
+    committed(a, lambda draft: set_configs(draft, "ships", {"cleanup.policy": "compact"}))
+    f = frame(a, B, slice_of("ships"), 2)
+    third, settings = f.rows[-2:]
+    applied(b, replace(f, rows=[third, settings._replace(batch=b"?")]))
+    assert [(note.partition, note.end, note.reason) for note in b.announced.state.behind(LINK)] == [(0, 1, "crc")]
+    applied(b, repair_frame(a, B, number, 0, 1))
+    assert b.announced.state.behind(LINK) == []
+    copy = b.announced.state.by_name("ships")
+    assert copy is not None
+    assert (copy.configs, len(values_at(b, copy.number))) == ({"cleanup.policy": "compact"}, 3)
+
+
 def test_a_damaged_row_at_offsets_that_are_here_is_behind_and_no_conflict() -> None:
     """S4: its CRC tells nothing of what the source has. If its row says what is here, nothing is to be brought."""
     a, b = fresh(A), fresh(B)

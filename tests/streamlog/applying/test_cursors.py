@@ -367,6 +367,17 @@ def test_a_commit_that_comes_home_is_no_other_sites() -> None:
     assert place_at(sites.sf, sites.topic) == 7
 
 
+def test_a_partition_of_which_a_cursor_came_first_lacks_records_too_once_one_has_come() -> None:
+    """What lacks a cursor alone may wait; consumers wait for records."""
+    sites, la = Sites(), fresh(LA)
+    sites.commit(sites.sf, 5)
+    published(sites.sf)
+    whole = frame(sites.sf, LA, slice_of(sites.topic.name), 0, link=b"2" * 16)
+    for kind, reason in ((Kind.CURSOR, "cursor-of-unknown-topic"), (Kind.BATCH, "unknown-topic")):
+        applied(la, replace(whole, rows=[row for row in whole.rows if row.kind == kind]))
+        assert [note.behind.reason for note in la.announced.state.all_notes().values()] == [reason]
+
+
 def test_a_cursor_of_a_deleted_topic_leaves_nothing() -> None:
     """It would be brought again and again, since no topic will ever come that it is of."""
     sites = Sites()
