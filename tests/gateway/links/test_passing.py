@@ -24,6 +24,7 @@ from fairlead.cluster.topic_filter import LinkTopics
 from fairlead.gateway.links.passing import passing_partitions
 from fairlead.model.names import slice_of
 from fairlead.streamlog.requests.cursors import commit_cursor, publish_cursors
+from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.writing.writer import ShardLog
 
 ALL = LinkTopics()
@@ -59,6 +60,22 @@ def test_a_topic_that_was_the_sources_own_is_brought_where_it_is_not_known() -> 
     applied(a, replace(part, rows=part.rows[1:]))
     assert len(passing_partitions(b.announced.state, ALL, "own", noted(b, a))) == 1
     c = fresh(C)
+    sent(b, c)
+    taken_over(c)
+    sent(c, b)
+    assert len(passing_partitions(b.announced.state, ALL, "own", noted(b, a))) == 1
+
+
+def test_what_a_group_has_committed_brings_a_topic_that_was_the_sources_own() -> None:
+    """No other link may bring it: the records went from here."""
+    a, b, c = fresh(A), fresh(B), fresh(C)
+    made(b)
+    wrote(b, b"0")
+    _committed(b, 1)
+    part = frame(b, A, slice_of(TOPIC), 0, link=link_of(b, a))
+    applied(a, replace(part, rows=[row for row in part.rows if row.kind == Kind.CURSOR]))
+    assert [note.reason for note in noted(b, a)] == ["cursor-of-unknown-topic"]
+    assert len(passing_partitions(b.announced.state, ALL, "own", noted(b, a))) == 1
     sent(b, c)
     taken_over(c)
     sent(c, b)

@@ -79,6 +79,12 @@ def test_a_third_site_waits_for_no_partition_of_an_owner_of_before() -> None:
     answer_of(a, lambda draft: delete_records(draft, topic_of(a).number, 1, -1))
     taken_over(b)
     sent(b, c)
+    position = c.announced.state.position((link_of(a, c), 0, slice_of(TOPIC)))
+    assert position is not None
+    part = frame(a, C, slice_of(TOPIC), position.commit, link=link_of(a, c))
+    of_partition = replace(part, rows=[row for row in part.rows if row.partition == 1])
+    assert {row.kind for row in of_partition.rows} == {Kind.BATCH, Kind.START}
+    assert applied(c, of_partition)[0].outdated == {topic_of(c).number}
     sent(a, c)
     assert topic_of(c).partitions == 1
     assert noted(a, c) == []

@@ -475,6 +475,28 @@ def test_a_source_is_told_of_another_owner_until_it_has_heard() -> None:
     assert told(b, A) == []
 
 
+def test_a_source_whose_rows_come_again_is_told_until_it_has_heard_of_the_present_owner() -> None:
+    """It says that it has heard of the one before, as it does for an answer that was long on its way."""
+    a, b, _ = parted()
+    sent(a, b)
+    incarnation, first = topic_of(b).incarnation, topic_of(b).epoch
+    second = taken_over(b).epoch
+    sent_again(a, b)
+    for epoch, left in ((first, 1), (second, 0)):
+        answer_of(b, partial(note_heard, source=A, epochs=[(incarnation, epoch)]))
+        assert len(told(b, A)) == left
+
+
+def test_whoever_changes_a_topic_that_is_anothers_is_told_though_it_writes_no_records() -> None:
+    a, b = fresh(A), fresh(B)
+    made(a)
+    sent(a, b)
+    taken_over(b)
+    answer_of(a, lambda draft: set_configs(draft, TOPIC, {"cleanup.policy": "compact"}))
+    sent(a, b)
+    assert told(b, A) == [(topic_of(b).incarnation, topic_of(b).epoch)]
+
+
 def told(site: ShardLog, source: bytes) -> list[tuple[bytes, int]]:
     """What the site is to tell the source."""
     return [(each.incarnation, each.epoch) for each in outdated_at(site.announced.state, source)]

@@ -162,7 +162,8 @@ def test_objects_before_all_slices_are_not_opened() -> None:
 
 
 def test_rows_do_not_go_back_where_they_came_from() -> None:
-    """Neither to their origin nor along the link that brought them; `own` sends only what no link brought."""
+    """Neither to their origin nor along the link that brought them; `own` sends only what no link brought, and what
+    began in that stream, whatever brought it: what has become of its own topics."""
     log = Log(2)
     all_slices = dict.fromkeys(range(16), 0)
 
@@ -174,6 +175,8 @@ def test_rows_do_not_go_back_where_they_came_from() -> None:
     assert sent(Route(OFFICE)) == to_office
     assert sent(Route(SHIP)) == [r for r in batches if r.origin != SHIP and r.via != SHIP]
     assert {r.via for r in sent(Route(OFFICE, own_of=b"h" * 16))} == {None}
+    assert sent(Route(b"b" * 16, own_of=OFFICE)) == [r for r in batches if r.via is None or r.origin == OFFICE]
+    assert any(r.via is not None for r in sent(Route(b"b" * 16, own_of=OFFICE)))
 
 
 def test_local_rows_are_never_sent() -> None:
