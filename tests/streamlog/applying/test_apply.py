@@ -488,8 +488,8 @@ def test_a_deletion_that_cannot_be_read_is_behind() -> None:
 
 
 def test_a_damaged_row_of_a_topic_whose_partition_is_behind_is_noted_with_it() -> None:
-    """From where the partition is behind: the repair brings both. A note of a damaged row outlives a deletion, which the
-    row may have taken back."""
+    """From where the partition is behind: the repair brings both. A note of a damaged row outlives a deletion, which
+    the row may have taken back."""
     a, b = fresh(A), fresh(B)
     number = made(a).number
     produced(a, number, b"1")

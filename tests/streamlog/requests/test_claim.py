@@ -245,8 +245,8 @@ def test_what_was_claimed_and_then_cut_off_is_claimed_again_once() -> None:
 
 
 def test_who_claimed_what_was_cut_off_claims_it_again() -> None:
-    """B has claimed the whole tail when C takes the topic over with half of it, and gets the topic back. Neither how far
-    it had come nor what it had claimed says any more what is there."""
+    """B has claimed the whole tail when C takes the topic over with half of it, and gets the topic back. Neither how
+    far it had come nor what it had claimed says any more what is there."""
     a, b, c = fresh(A), fresh(B), fresh(C)
     tail = parted(a, b, c)
     requests = tail_batches_of(b, tail)
