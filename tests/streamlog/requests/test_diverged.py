@@ -37,7 +37,7 @@ from fairlead.streamlog.requests import diverged
 from fairlead.streamlog.requests.cuts import cut, diverged_incarnation, end_keep
 from fairlead.streamlog.requests.diverged import Tail
 from fairlead.streamlog.requests.ownership import take_over
-from fairlead.streamlog.requests.topics import create_topic, delete_topic
+from fairlead.streamlog.requests.topics import create_topic, delete_topic, set_partitions
 from fairlead.streamlog.rows import Kind, Row
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.writer import ShardLog
@@ -340,6 +340,31 @@ def test_a_diverged_topic_of_two_partitions_grows_as_they_are_copied() -> None:
     assert copy.partitions == 2
     for partition in (0, 1):
         assert values_at(log, copy.number, partition) == {0: b"x", 1: b"y"}
+
+
+def test_a_holder_of_another_partition_adds_it_to_the_copy_that_came_before() -> None:
+    """The topic had one partition when its owner kept what was cut off there; then it got another one, of which the
+    replica keeps a tail for the same topic."""
+    owner, replica = fresh(A), fresh(C)
+    topic = made(owner)
+    for value in (b"0", b"late"):
+        produced(owner, topic.number, value)
+    with_tail(owner, topic, 1)
+    while step(owner):
+        pass
+    assert copy_of(owner, topic).partitions == 1
+    committed(owner, lambda d: set_partitions(d, "ships", 2))
+    for value in (b"0", b"late"):
+        produced(owner, topic.number, value, partition=1)
+    replicated(owner, replica, link=b"m" * 16)
+    here = replica.announced.state.by_incarnation(topic.incarnation)
+    assert here is not None
+    with_tail(replica, here, 1, partition=1)
+    while step(replica):
+        pass
+    copy = copy_of(replica, topic)
+    assert copy.partitions == 2
+    assert [values_at(replica, copy.number, partition) for partition in (0, 1)] == [{1: b"late"}] * 2
 
 
 def test_what_is_gone_of_a_tail_is_missing_in_its_copy_too() -> None:
