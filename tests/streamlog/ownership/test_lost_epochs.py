@@ -129,6 +129,19 @@ def test_a_member_that_commits_what_was_cut_off_is_taken_to_have_read_up_to_the_
     assert told(world.b) == (2, topic_of(world.a).epoch)
 
 
+@pytest.mark.parametrize("is_member", [True, False])
+def test_who_names_an_epoch_that_is_in_no_log_any_more_has_read_what_both_logs_have(is_member: bool) -> None:
+    """Also one that knows of every cut: the epoch before goes on farther here, so its end tells nothing."""
+    world = Parted()
+    world.a_goes_on()
+    sent(world.a, world.b)
+    assert end_of(world.b) == 2
+    repaired(world.a, world.b)
+    assert end_of(world.b) == 6
+    read_by(world.b, 5, world.lost, world.b.announced.end if is_member else None)
+    assert told(world.b) == (2, topic_of(world.a).epoch)
+
+
 def test_a_client_that_names_for_ever_the_epoch_it_was_told_first_goes_on_where_it_was() -> None:
     """As sarama does: it begins in epoch 0, and reads on over two changes of the owner."""
     world = Parted()
