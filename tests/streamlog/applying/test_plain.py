@@ -254,6 +254,7 @@ FIRST = {
     "of a producer": first(producer_id=5),
     "behind what is not here": first(2)._replace(previous_end=1),
     "behind another epoch": first()._replace(previous_epoch=0),
+    "of no partition": first()._replace(partition=2),
     "behind an epoch of its own": first(2)._replace(previous_epoch=0, previous_end=0),
     "of a later epoch": first(epoch=1),
     "harmed": first()._replace(batch=bytes(first().batch)[:-1] + b"?"),
@@ -295,6 +296,8 @@ def test_the_first_epochs_of_a_kafka_clusters_partition(epochs: tuple[int, int])
     second = row_of(batch_of_epoch(epochs[1], 1, b"v"), after=(1, epochs[0]))
     twins.get(encode_frame(frame_of([first(epoch=epochs[0]), second], first=1)))
     twins.reopen()
+    held = [row.epoch for row in rows_of(twins.by_row) if row.kind == Kind.BATCH]
+    assert held == ([3, *epochs[1:]] if epochs[0] == 3 else [5]), "epochs never go back"
 
 
 @pytest.mark.parametrize("previous_epoch", [-1, 0])

@@ -39,7 +39,7 @@ from fairlead.streamlog.numbers import slices_of_numbers
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.objects.dead import DeadRows
 from fairlead.streamlog.objects.manifest import CheckpointEntry
-from fairlead.streamlog.payloads import PositionPayload, StartPayload, TopicPayload
+from fairlead.streamlog.payloads import CursorPayload, PositionPayload, StartPayload, TopicPayload
 from fairlead.streamlog.reading.slices import read_slices
 from fairlead.streamlog.requests.cursors import commit_cursor, delete_cursor, publish_cursors, put_published
 from fairlead.streamlog.requests.cuts import cut, end_keep
@@ -515,6 +515,18 @@ def test_a_deleted_entry_leaves_nothing_at_the_begin_of_the_log() -> None:
     rows = rows_of(log)
     assert merged(MemoryStorage(), rows, at_begin=True) == []
     assert merged(MemoryStorage(), rows) == rows[-1:]
+
+
+@pytest.mark.parametrize("kind", [Kind.COMMITTED, Kind.CURSOR])
+def test_a_deleted_cursor_leaves_its_version_at_the_begin_of_the_log_too(kind: Kind) -> None:
+    """Other sites would take a commit after it for an older one than what they have."""
+    said = (CursorPayload("g", offset, 0, "", 1, version) for version, offset in enumerate([3, 5, None], 1))
+    rows = [
+        control_row(kind, payloads.encode(payload), topic=5, partition=0, commit=place)
+        for place, payload in enumerate(said, 1)
+    ]
+    (left,) = [row for row in merged(MemoryStorage(), [topic_row(5, 0), *rows], at_begin=True) if row.kind == kind]
+    assert payloads.decode_cursor(left.batch) == CursorPayload("g", None, 0, "", 1, 3)
 
 
 def test_outputs_are_cut_at_the_largest_size() -> None:
