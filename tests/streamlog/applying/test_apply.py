@@ -41,6 +41,7 @@ from fairlead.streamlog.requests.topics import (
     create_topic,
     delete_topic,
     put_topic,
+    rename_topic,
     set_configs,
     set_partitions,
     take_again,
@@ -397,6 +398,22 @@ def test_a_repair_that_meets_the_bad_row_again_leaves_the_note() -> None:
     applied(b, replace(repair, rows=bad.rows, repair=unsure))
     applied(b, replace(repair, rows=(), repair=unsure))
     assert len(b.announced.state.behind(LINK)) == 1
+
+
+def test_a_topic_that_is_set_aside_stays_so_when_its_owner_renames_it() -> None:
+    """What a link may have left out by the name of before is brought, and not what is a conflict by any name."""
+    a, b, other = fresh(A), fresh(B), fresh(A)
+    topic = made(a)
+    produced(a, topic.number, b"old")
+    replicated(a, b)
+    twin = committed(other, lambda d: create_topic(d, "ships", incarnation=topic.incarnation))[0].result()
+    produced(other, twin.number, b"new")
+    other_link = b"m" * 16
+    applied(b, frame(other, B, slice_of("ships"), 0, link=other_link))
+    committed(other, lambda d: rename_topic(d, "ships", "ports"))
+    applied(b, frame(other, B, slice_of("ships"), 2, link=other_link))
+    assert b.announced.state.by_name("ports") is not None
+    assert [note.conflict for note in b.announced.state.behind(other_link)] == [True]
 
 
 def test_another_record_at_the_same_offset_sets_the_topic_aside() -> None:
