@@ -683,3 +683,17 @@ def test_deletions_of_an_owner_before_are_none_of_the_next_ones_where_only_an_an
     state = c.announced.state.partition(number, 0)
     assert state.end == 1
     assert state.deleted_to <= 1
+
+
+def test_a_copy_that_the_new_owners_row_makes_has_the_deletions_of_the_owner_before() -> None:
+    """A's own row of that does not count any more, and B may have merged it away."""
+    a, b, c = fresh(A), fresh(B), fresh(C)
+    made(a)
+    wrote(a, b"0")
+    wrote(a, b"1")
+    answer_of(a, lambda draft: delete_records(draft, topic_of(a).number, 0, 1))
+    sent(a, b)
+    assert taken_over(b).deleted_to == (1,)
+    whole = frame(b, C, slice_of(TOPIC), 0, link=link_of(b, c))
+    applied(c, replace(whole, rows=[row for row in whole.rows if row.kind == Kind.TOPIC][-1:]))
+    assert (topic_of(c).owner, c.announced.state.partition(topic_of(c).number, 0).deleted_to) == (B, 1)
