@@ -219,7 +219,7 @@ class Masters(Network):
         self.read |= {*self._hand.values}
 
 
-@pytest.mark.timeout(900)  # it takes minutes where others work beside it
+@pytest.mark.timeout(900 + 60 * ROUNDS)  # it takes minutes where others work beside it
 @pytest.mark.parametrize("topology", [MESH, CHAIN], ids=["mesh", "chain"])
 def test_masters_of_one_another_hold_the_same_after_kills_cuts_conflicts_filters_and_moving_groups(
     topology: Topology, tmp_path: Path

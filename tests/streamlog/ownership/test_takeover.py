@@ -46,6 +46,7 @@ from tests.streamlog.world import (
 from fairlead.model.errors import NotOwner
 from fairlead.model.names import slice_of
 from fairlead.model.settings import Settings
+from fairlead.protocol.batch import set_offset
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.claims import Claim, claim_of, hear
@@ -697,3 +698,21 @@ def test_a_copy_that_the_new_owners_row_makes_has_the_deletions_of_the_owner_bef
     whole = frame(b, C, slice_of(TOPIC), 0, link=link_of(b, c))
     applied(c, replace(whole, rows=[row for row in whole.rows if row.kind == Kind.TOPIC][-1:]))
     assert (topic_of(c).owner, c.announced.state.partition(topic_of(c).number, 0).deleted_to) == (B, 1)
+
+
+def test_nobody_writes_of_the_new_owners_epoch_where_records_of_the_one_before_are_gone() -> None:
+    """They are not here to be compared with, but their epochs are."""
+    a, b, c = fresh(A), fresh(B), fresh(C)
+    made(a)
+    wrote(a, b"0", b"1", b"2")
+    sent(a, b)
+    taken_over(b)
+    wrote(b, b"b3")
+    only_topics(b, c)
+    started(a, c, 3, epoch=0)
+    assert end_of(c) == 3
+    whole = frame(b, C, slice_of(TOPIC), 0, link=link_of(b, c))
+    batch = next(row for row in whole.rows if row.kind == Kind.BATCH and row.base_offset == 3)
+    lie = batch._replace(base_offset=1, last_offset=1, batch=set_offset(batch.batch, 1, batch.epoch))
+    outcome = applied(c, replace(whole, rows=[lie]))[0]
+    assert (outcome.duplicates, outcome.conflicts) == (0, 1)
