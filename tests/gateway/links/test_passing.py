@@ -20,7 +20,7 @@ from tests.streamlog.ownership.sites import (
 )
 from tests.streamlog.world import applied, frame, made, repair_frame
 
-from fairlead.cluster.topic_filter import LinkTopics
+from fairlead.cluster.topic_filter import LinkTopics, TopicFilter
 from fairlead.gateway.links.passing import passing_partitions
 from fairlead.model.names import slice_of
 from fairlead.streamlog.requests.cursors import commit_cursor, publish_cursors
@@ -64,6 +64,18 @@ def test_a_topic_that_was_the_sources_own_is_brought_where_it_is_not_known() -> 
     taken_over(c)
     sent(c, b)
     assert len(passing_partitions(b.announced.state, ALL, "own", noted(b, a))) == 1
+
+
+def test_no_repair_brings_a_topic_that_the_link_leaves_out() -> None:
+    """It was noted behind before the link's filter became narrower."""
+    a, b = fresh(A), fresh(B)
+    made(b)
+    wrote(b, b"0")
+    part = frame(b, A, slice_of(TOPIC), 0, link=link_of(b, a))
+    applied(a, replace(part, rows=part.rows[1:]))
+    for left_out, count in (("ports", 1), (TOPIC, 0)):
+        passing = LinkTopics(TopicFilter(None, left_out))
+        assert len(passing_partitions(b.announced.state, passing, "all", noted(b, a))) == count
 
 
 def test_what_a_group_has_committed_brings_a_topic_that_was_the_sources_own() -> None:

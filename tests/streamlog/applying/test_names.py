@@ -13,6 +13,7 @@ from itertools import permutations
 import pytest
 from tests.streamlog.world import (
     FakeClock,
+    applied,
     committed,
     frame,
     fresh,
@@ -20,6 +21,7 @@ from tests.streamlog.world import (
     opened,
     produced,
     repair_frame,
+    replicated,
     values_at,
 )
 
@@ -213,6 +215,24 @@ def test_of_several_topics_that_wait_for_a_name_the_one_that_waited_longest_is_t
     assert isinstance(taken, Topic)
     assert taken.owner == C
     assert _reasons(masters) == {(C, C, 0): "gap", (C, C, 1): "gap", (B, B, 0): WAITING, (B, B, 1): WAITING}
+
+
+def test_a_topic_that_waited_is_brought_once_its_owner_has_given_it_another_name() -> None:
+    """The same link makes it, by the row that says so; what it had dropped meanwhile comes by a repair."""
+    a, b = fresh(A), fresh(B)
+    produced(b, made(b).number, b"b")
+    waiting = made(a)
+    produced(a, waiting.number, b"a")
+    replicated(a, b)
+    assert [note.conflict for note in b.announced.state.behind(b"l" * 16)] == [True]
+    committed(a, lambda draft: rename_topic(draft, "ships", "ports"))
+    applied(b, frame(a, B, slice_of("ships"), a.announced.end - 1))
+    assert [(note.end, note.conflict) for note in b.announced.state.behind(b"l" * 16)] == [(0, False)]
+    applied(b, repair_frame(a, B, waiting.number, 0, 0))
+    copy = b.announced.state.by_name("ports")
+    assert copy is not None
+    assert values_at(b, copy.number) == {0: b"a"}
+    assert b.announced.state.behind(b"l" * 16) == []
 
 
 def test_a_renamed_topic_keeps_its_name_where_the_new_one_is_taken() -> None:
