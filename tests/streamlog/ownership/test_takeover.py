@@ -42,11 +42,12 @@ from tests.streamlog.world import (
     rows_of,
     values_at,
 )
+from tests.support.batches import changed
 
 from fairlead.model.errors import NotOwner
 from fairlead.model.names import slice_of
 from fairlead.model.settings import Settings
-from fairlead.protocol.batch import set_offset
+from fairlead.protocol.batch import read_header, set_offset
 from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
 from fairlead.streamlog.applying.claims import Claim, claim_of, hear
@@ -716,3 +717,24 @@ def test_nobody_writes_of_the_new_owners_epoch_where_records_of_the_one_before_a
     lie = batch._replace(base_offset=1, last_offset=1, batch=set_offset(batch.batch, 1, batch.epoch))
     outcome = applied(c, replace(whole, rows=[lie]))[0]
     assert (outcome.duplicates, outcome.conflicts) == (0, 1)
+
+
+def test_what_is_set_aside_on_a_link_comes_again_once_its_source_knows_the_present_owner_too() -> None:
+    """C has heard of B by B's own link. What came from A meanwhile, a record other than the one here, was a conflict on
+    A's link; A's history is B's by now."""
+    a, b, c = three_sites()
+    taken_over(b)
+    sent(b, c)
+    whole = frame(a, C, slice_of(TOPIC), 0, link=link_of(a, c))
+    batch = next(row for row in whole.rows if row.kind == Kind.BATCH)
+    other = changed(bytes(batch.batch), max_timestamp=7)
+    applied(c, replace(whole, rows=[batch._replace(batch=other, crc=read_header(other).crc, max_timestamp=7)]))
+    assert [note.conflict for note in noted(a, c)] == [True]
+    sent(b, a)
+    wrote(b, b"b2")
+    sent(b, a)
+    sent(a, c)
+    assert [note.conflict for note in noted(a, c)] == [False]
+    repaired(a, c)
+    assert noted(a, c) == []
+    assert values_of(c) == values_of(b)
