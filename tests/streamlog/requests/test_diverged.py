@@ -29,6 +29,8 @@ from tests.streamlog.world import (
 
 from fairlead.model.errors import AlreadyExists, Missing
 from fairlead.model.names import TOPIC_NAME_LENGTH_MAX, check_topic_name, slice_of
+from fairlead.streamlog.applying.admission import ANYBODY
+from fairlead.streamlog.applying.claims import Claim, claim_of
 from fairlead.streamlog.merging import run_job
 from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.payloads import StartPayload
@@ -39,6 +41,7 @@ from fairlead.streamlog.requests.diverged import Tail
 from fairlead.streamlog.requests.ownership import take_over
 from fairlead.streamlog.requests.topics import create_topic, delete_topic, set_partitions
 from fairlead.streamlog.rows import Kind, Row
+from fairlead.streamlog.state.effects import payload_of
 from fairlead.streamlog.values import Topic
 from fairlead.streamlog.writing.writer import ShardLog
 
@@ -340,6 +343,18 @@ def test_a_diverged_topic_of_two_partitions_grows_as_they_are_copied() -> None:
     assert copy.partitions == 2
     for partition in (0, 1):
         assert values_at(log, copy.number, partition) == {0: b"x", 1: b"y"}
+
+
+def test_another_owner_of_the_same_tail_is_a_conflict() -> None:
+    """Each holder may say of another partition where it began; who wrote it, all must say alike."""
+    log, topic = tailed()
+    while step(log):
+        pass
+    copy = copy_of(log, topic)
+    said = payload_of(copy)
+    since = replace(said, since=((1, ((0, 0),)),))
+    assert claim_of(copy, since, ANYBODY, A) is Claim.NEWER
+    assert claim_of(copy, replace(since, owner=C), ANYBODY, A) is Claim.CONFLICT
 
 
 def test_a_holder_of_another_partition_adds_it_to_the_copy_that_came_before() -> None:
