@@ -274,6 +274,21 @@ def test_a_frame_of_which_one_piece_was_refused_moves_no_position(monkeypatch: p
     assert position.commit == 1
 
 
+def test_what_follows_a_piece_that_is_not_taken_yet_is_not_taken_either() -> None:
+    """The frame begins behind the position; between its pieces another connection brings what lies in between. The last
+    piece alone would fit then, and its position would pass over what the first one had."""
+    log = opened(MemoryStorage())
+    committed(log, lambda draft: apply_frame(draft, frame(0, 1, topic_row(0))))
+    first, last = in_pieces(frame(2, 4, batch_row(2, 1), batch_row(3, 2)), 1)
+    between = frame(1, 2, batch_row(1, 0))
+    outcomes = [committed(log, each)[0].result() for each in (first, lambda d: apply_frame(d, between), last)]
+    assert [outcome.refused_position for outcome in outcomes] == [1, None, 1]
+    position = log.announced.state.position((LINK, 0, SLICE))
+    assert position is not None
+    assert position.commit == 2
+    assert log.announced.state.partition(NUMBER, 0).end == 1
+
+
 def test_pieces_of_one_frame_share_a_commit_or_follow_one_another() -> None:
     """Also where a piece brings nothing new, and so no commit."""
     log = opened(MemoryStorage())

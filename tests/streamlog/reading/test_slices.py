@@ -215,6 +215,24 @@ def test_a_repair_reads_one_partition_and_its_topic() -> None:
     assert read(4) == [rows[0], *rows[3:5], rows[7]]
 
 
+def test_a_repair_brings_what_groups_have_committed_of_its_partition() -> None:
+    """A cursor may have come before its topic, and was dropped then; likewise rows that only others know."""
+    storage = MemoryStorage()
+    places = [(5, 0), (5, 1), (6, 0), (5, -1)]
+    rows = [control_row(Kind.CURSOR, b"{}", topic=5, partition=each, row=each) for each in (0, 1)]
+    rows += [control_row(Kind.CURSOR, b"{}", topic=6, partition=0, row=2)]
+    rows += [
+        control_row(Kind.TXN, b"{}", topic=topic, partition=partition, row=3 + each)
+        for each, (topic, partition) in enumerate(places)
+    ]
+    storage.put_if_absent("x", format.encode([*rows, batch_row(5, 0, row=9)], name="x"))
+    objects = [LogObject("x", 0, 1, segment=False)]
+    (whole,) = read_partition(storage, objects, 5, 0, 1)
+    assert list(whole.rows()) == [rows[0], rows[3], rows[6]]
+    (without,) = read_partition(storage, objects, 5, 0, 1, cursors="none")
+    assert list(without.rows()) == [rows[3], rows[6]]
+
+
 def test_damage_in_a_control_row_of_a_large_segment_is_found() -> None:
     """Their payloads have no checksum of their own, so such a segment is read as a whole."""
     from fairlead.model.errors import Damaged

@@ -36,6 +36,7 @@ from fairlead.streamlog.state import snapshot
 from fairlead.streamlog.values import NotLoaded, PartitionState
 from fairlead.streamlog.writing.draft import Draft
 from fairlead.streamlog.writing.shard import Shard
+from fairlead.streamlog.writing.topic_expiry import Expired, expire
 from fairlead.streamlog.writing.writer import ShardLog
 
 A = b"a" * 16
@@ -123,6 +124,19 @@ def test_a_log_that_begins_above_the_cut_is_empty_there() -> None:
     assert cut_at(log, number, 5) == 5
     assert state_of(log, number) == PartitionState(5, 5, 0, ((0, 0),))
     assert replayed(log) == tables(log)
+
+
+def test_a_log_that_holds_nothing_keeps_nothing() -> None:
+    """All of it has expired: there is nothing to be copied, and the cut waits for no copy."""
+    log = fresh(A)
+    number = made(log).number
+    produced(log, number, b"0")
+    produced(log, number, b"1")
+    committed(log, lambda d: expire(d, [Expired(number, 0, 2)]))
+    assert cut_at(log, number, 1, K) == 1
+    (found,) = log.announced.state.cuts_of(number, 0)
+    assert found.keep is None
+    assert not log.announced.state.kept_partitions
 
 
 def test_a_batch_and_a_gap_are_cut_as_a_whole() -> None:
