@@ -74,11 +74,12 @@ class KafkaPython(Client):
         return KafkaPythonMember(consumer, topic)
 
 
-_POLL_MS = 50
+_POLL_MS = 500
 _JOIN_MS = 5_000
 """A leader that did not know the topic joins once more. Where its poll ends between the answers to JoinGroup and to
 SyncGroup, it goes on with neither that join nor its heartbeats (kafka-python 3.0.12, whose `need_rejoin` is false by
-then). So while it has no partition its polls last long enough for both."""
+then). So while it has no partition its polls last long enough for both; after a restart of the server it joins with
+the partitions that it had."""
 
 
 class KafkaPythonMember(ThreadMember, ConsumerRebalanceListener):  # type: ignore[misc]
