@@ -17,7 +17,15 @@ from fairlead.storage.memory import MemoryStorage
 from fairlead.streamlog import payloads
 from fairlead.streamlog.objects import format
 from fairlead.streamlog.objects.format import encode, encode_columns, read_whole
-from fairlead.streamlog.payloads import CursorPayload, StartPayload, TopicDeletedPayload, TopicPayload
+from fairlead.streamlog.payloads import (
+    CursorPayload,
+    ExpiredPayload,
+    StartPayload,
+    StatePayload,
+    TopicDeletedPayload,
+    TopicPayload,
+    TruncatePayload,
+)
 from fairlead.streamlog.reading import lasting
 from fairlead.streamlog.reading.located import together
 from fairlead.streamlog.rows import Kind, Row
@@ -37,7 +45,7 @@ def lived(seed: int, count: int) -> list[Row]:
 
 
 def _row(chance: random.Random, place: int, topics: int, control: float) -> Row:
-    """A control row three times in ten, or `control` times as often."""
+    """A control row four times in ten, or `control` times as often."""
     topic, partition, action = chance.randrange(topics), chance.randrange(2), chance.random() / control
     fields: dict[str, Any] = {"topic": topic, "appended_at": 1000 + place // 3 + chance.randrange(20)}
     incarnation = bytes([topic]) * 16
@@ -56,14 +64,33 @@ def _row(chance: random.Random, place: int, topics: int, control: float) -> Row:
         return control_row(Kind.START, payloads.encode(start), partition=partition, base_offset=offset, **fields)
     if action < 0.24:
         cursor = CursorPayload("g", chance.choice([None, 5]), 0, "", 1, 1)
-        return control_row(Kind.CURSOR, payloads.encode(cursor), partition=partition, **fields)
-    if action < 0.28:
+        kind = chance.choice([Kind.CURSOR, Kind.COMMITTED])
+        return control_row(kind, payloads.encode(cursor), partition=partition, **fields)
+    if action < 0.3:
+        return _cut(chance, partition, 2 * place, **fields)
+    if action < 0.34:
+        expired, offset = payloads.encode(ExpiredPayload()), chance.randrange(2 * place + 1)
+        return control_row(Kind.EXPIRED, expired, partition=partition, base_offset=offset, **fields)
+    if action < 0.36:
+        said = StatePayload(chance.choice(["one", "two"]), chance.choice([None, place]))
+        return control_row(Kind.STATE, payloads.encode(said), **fields)
+    if action < 0.4:
         return entry_row("key", place)._replace(appended_at=fields["appended_at"])
     row = batch_row(offset=2 * place, count=chance.randrange(1, 3), partition=partition, **fields)
     row = row._replace(epoch=chance.choice([0, 0, 0, 1, 2, chance.randrange(4)]))
     producer, producer_epoch = chance.choice([-1, 7, 7, 8]), chance.choice([0, 0, 0, 1])
     data = changed(bytes(row.batch), producer_id=producer, producer_epoch=producer_epoch, base_sequence=place)
     return row._replace(batch=chance.choice([data, data, data, b""]), bits=chance.choice([0, 0, 0, CONTROL]))
+
+
+def _cut(chance: random.Random, partition: int, end: int, **fields: Any) -> Row:
+    """What stood from some offset on is dead, or what that kept was copied. Records of the same epoch may follow."""
+    keep, forgets = chance.choice([None, b"k" * 16]), chance.choice([None, (), (7,), (7, 8)])
+    if keep is not None and chance.random() < 0.3:
+        copied = TruncatePayload("copied", 0, keep, ())
+        return control_row(Kind.TRUNCATE, payloads.encode(copied), partition=partition, **fields)
+    cut = payloads.encode(TruncatePayload("ownership", 3, keep, forgets))
+    return control_row(Kind.TRUNCATE, cut, partition=partition, base_offset=chance.randrange(end + 1), **fields)
 
 
 def tables(state: ShardState) -> dict[str, Any]:
