@@ -20,6 +20,7 @@ from fairlead.model.names import shard_of
 from fairlead.storage.memory import Fault, MemoryStorage
 from fairlead.streamlog.requests import diverged
 from fairlead.streamlog.requests.cuts import cut
+from fairlead.streamlog.requests.topics import put_topic
 from fairlead.streamlog.values import Topic
 
 
@@ -144,3 +145,30 @@ async def test_nothing_is_copied_behind_a_batch_that_could_not_be(
     await copy_tails(stream, shard)
     assert values_at(shard, copy.number) == {0: b"0", 1: b"1", 2: b"2"}
     assert shard.state.gaps() == []
+
+
+async def test_a_copy_is_not_finished_while_a_partition_of_it_is_to_be_copied(
+    open_cluster: Open, storage: MemoryStorage
+) -> None:
+    """Of two partitions the second could not be copied yet. If it began where the tail's last epoch does, what its tail
+    has of the epoch before would count as copied."""
+    cluster = await open_cluster("harbour")
+    stream = await cluster.create_stream("/ships", StreamSettings(shards=1))
+    (shard,) = stream.shards
+    topic = await stream.create_topic("anna", 2)
+    later = topic._replace(epoch=3, version=topic.version + 1, since=((1, ((0, 0),)),) * 2)
+    for value in (b"old", b"new"):
+        for partition in range(2):
+            await produced_to(shard, topic.number, partition, batch_of(value))
+        await shard.submit(lambda draft: put_topic(draft, later, stream.id, None))
+    keep = uuid5(UUID(bytes=topic.incarnation), "3 9").bytes
+    for partition in range(2):
+        await shard.submit(lambda draft, at=partition: cut(draft, topic.number, at, 0, "takeover", 9, keep))  # type: ignore[misc]
+    storage.fail(Fault.FULL, nth=2)
+    with pytest.raises(TryAgain, match="topic anna, partition 1"):
+        await copy_tails(stream, shard)
+    assert shard.state.kept_partitions == {(topic.number, 1)}
+    await copy_tails(stream, shard)
+    _, copy = stream.topic("anna.diverged.harbour.3")
+    assert [values_at(shard, copy.number, each) for each in range(2)] == [{0: b"old", 1: b"new"}] * 2
+    assert not shard.state.kept_partitions
