@@ -21,7 +21,7 @@ from fairlead.model.names import is_topic_name
 from fairlead.streamlog.ownership.standing import pending_partitions
 from fairlead.streamlog.ranges import OFFSET_MAX
 from fairlead.streamlog.rows import Kind
-from fairlead.streamlog.values import NAME_HELD, NO_NAME_HERE, Behind, PartitionState, Topic
+from fairlead.streamlog.values import DELETED_HERE, NAME_HELD, NO_NAME_HERE, Behind, PartitionState, Topic
 
 
 def places_of(site: Site) -> Iterable[tuple[Topic, Place, PartitionState]]:
@@ -294,8 +294,12 @@ def nothing_waits_that_gets_a_name_by_itself(model: Model, link: Link, wire_id: 
 
 
 def a_conflict_has_a_cause(model: Model, link: Link, wire_id: bytes) -> None:
-    """10: a name that two owners use, a site that was rolled back, or a partner that brings what is not its own."""
-    for key, note in model.sites[link.target].log.announced.state.notes(wire_id).items():
+    """10: a name that two owners use, a site that was rolled back, or a partner that brings what is not its own. What
+    lives is not deleted here."""
+    state = model.sites[link.target].log.announced.state
+    for key, note in state.notes(wire_id).items():
+        is_here = state.by_incarnation(key[1]) is not None
+        assert not (is_here and note.behind.reason == DELETED_HERE), f"{link}: {note.behind} of a topic that lives"
         if note.behind.conflict and not _has_a_cause(model, link, key[1], note.behind):
             raise AssertionError(f"{link}: {note.behind} without a cause")
 

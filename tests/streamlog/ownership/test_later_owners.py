@@ -6,9 +6,13 @@ from dataclasses import replace
 
 from tests.streamlog.ownership.sites import (
     TOPIC,
+    A,
+    B,
+    C,
     D,
     answer_of,
     end_of,
+    fresh,
     history_of,
     id_of,
     link_of,
@@ -22,13 +26,17 @@ from tests.streamlog.ownership.sites import (
     wrote,
 )
 from tests.streamlog.ownership.test_takeover import parted, started, three_sites
-from tests.streamlog.world import applied, frame
+from tests.streamlog.world import applied, frame, repair_frame
 
 from fairlead.model.names import slice_of
-from fairlead.streamlog.payloads import DELETED_RECORDS
-from fairlead.streamlog.requests.topics import delete_topic
+from fairlead.streamlog.payloads import DELETED_RECORDS, BehindPayload, decode_topic
+from fairlead.streamlog.requests.topics import create_topic, delete_topic
 from fairlead.streamlog.rows import Kind
+from fairlead.streamlog.values import DELETED_HERE
 from fairlead.streamlog.writing.writer import ShardLog
+
+RESCAN = b"r" * 16
+"""Id of the link from a source after it was put back: it has no positions yet."""
 
 
 def told_alone(source: ShardLog, replica: ShardLog, owner: bytes) -> None:
@@ -125,3 +133,40 @@ def test_the_next_epoch_is_above_every_epoch_of_the_copy() -> None:
     assert wrote(b, b"b9") == 9
     assert history_of(b) == ((0, 0), (5000, 4), (topic_of(b).epoch, 9))
     assert topic_of(b).epoch > 5000
+
+
+def test_a_topic_that_lives_again_is_set_aside_on_no_link_as_deleted() -> None:
+    """A had deleted it, and was put back to a copy from before: what it sends then waits for people. Then C hears from
+    B, by another link, that B had taken it over before. What comes by A's link counts again, B's records too."""
+    a, b, c = three_sites()
+    copy = fresh(A)
+    answer_of(copy, lambda draft: create_topic(draft, TOPIC, incarnation=topic_of(a).incarnation))
+    wrote(copy, b"0", b"1")
+    answer_of(a, lambda draft: delete_topic(draft, TOPIC))
+    sent(a, c)
+    applied(c, frame(copy, C, slice_of(TOPIC), 0, link=RESCAN))
+    assert [note.topic for note in c.announced.state.deleted_here(RESCAN)] == [TOPIC]
+    taken_over(b)
+    sent(b, c)
+    assert [(note.conflict, note.end) for note in c.announced.state.behind(RESCAN)] == [(False, 0)]
+    sent(b, copy)
+    wrote(b, b"b2")
+    sent(b, copy)
+    applied(c, repair_frame(copy, C, topic_of(copy).number, 0, 0, link=RESCAN))
+    assert c.announced.state.behind(RESCAN) == []
+    assert values_of(c) == values_of(b) == {0: b"0", 1: b"1", 2: b"b2"}
+
+
+def test_whose_deletion_is_forgotten_is_set_aside_as_deleted_no_more() -> None:
+    """A tombstone goes after some weeks, and its note stays. The topic is made again then, and must not be one of which
+    all records are dropped."""
+    a, _, _ = three_sites()
+    b = fresh(B)
+    topic = decode_topic(frame(a, B, slice_of(TOPIC), 0).rows[0].batch)
+    noted_once = BehindPayload(link_of(a, b), TOPIC, topic.incarnation, 0, 0, DELETED_HERE, 0, create=topic)
+    answer_of(b, lambda draft: draft.add_control(Kind.BEHIND, noted_once))
+    assert [note.conflict for note in noted(a, b)] == [True]
+    sent(a, b)
+    repaired(a, b)
+    assert noted(a, b) == []
+    assert values_of(b) == values_of(a)

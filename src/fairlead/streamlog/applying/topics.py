@@ -233,9 +233,10 @@ class TopicRows:
         delete_as_told(self._draft, topic, self._origin(row), self._frame.source, row.commit)
 
     def _is_refused(self, incarnation: bytes, partition: int) -> bool:
-        """An owner of before was none of those for whom the source may speak."""
+        """Set aside on this link for more than its name: an owner of before was none of those for whom the source may
+        speak, say, or the topic was deleted here."""
         note = self._notes.of(incarnation, partition)
-        return note is not None and note.behind.conflict and note.create is None
+        return note is not None and note.behind.conflict and not waits(note)
 
     def _wait(self, payload: TopicPayload, reason: str) -> None:
         """Set aside an incarnation that cannot be made here, and remember its create row."""

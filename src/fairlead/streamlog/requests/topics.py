@@ -228,10 +228,10 @@ def _make_waiting(draft: Draft, name: str, waiting: list[tuple[NoteKey, Note]]) 
 
 
 def resolve_others(draft: Draft, topic: Topic, brings: bytes | None = None) -> None:
-    """The topic has just been made: what links have dropped while it waited for a name, each for its own, is to be
-    brought. The link that `brings` it does so without that."""
+    """The topic has just been made: what links have dropped while it waited for a name, each for its own, or was
+    deleted here, is to be brought. The link that `brings` it does so without that."""
     for key, note in draft.state.notes_of(topic.incarnation).items():
-        if key[0] != brings and waits(note):
+        if key[0] != brings and note.create is not None:
             _resolve(draft, topic, key, note)
 
 
