@@ -22,7 +22,9 @@ from fairlead.model.limits import LINKS_PER_PARTNER_MAX
 from fairlead.model.names import StreamPath
 from fairlead.model.settings import Settings
 from fairlead.storage.memory import MemoryStorage
+from fairlead.streamlog.applying.outdated import note_outdated
 from fairlead.streamlog.payloads import BehindPayload, PositionPayload
+from fairlead.streamlog.requests.topics import create_topic
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.values import GrantRun, LinkPosition
 from fairlead.streamlog.writing.draft import Draft
@@ -159,6 +161,30 @@ async def test_of_more_behind_than_an_answer_lists_each_is_named_some_time(
     answers = [stand(cluster, stream, LINK) for _ in range(300)]
     assert all(len(answer.behind) == 2 for answer in answers)
     assert {each.partition for answer in answers for each in answer.behind} == {1, 2, 3, 4}
+
+
+async def test_of_more_owners_than_an_answer_tells_the_others_are_told_once_those_were_heard_of(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A source that only sends may own hundreds of thousands of topics when another site takes all of them over."""
+    monkeypatch.setattr("fairlead.gateway.apply.agreement.LISTED_MAX", 2)
+    stream = await cluster.create_stream("/ships", StreamSettings())
+    await cluster.links.add_upstream(UpstreamRecord(stream.id, StreamPath("/ships", "sf")))
+    contact = request_of("sf")
+
+    def outdated(draft: Draft) -> None:
+        numbers = [create_topic(draft, name).number for name in ("a", "b", "c")]
+        note_outdated(draft, contact.source.stream, numbers)
+
+    await stream.shards[0].submit(outdated)
+    told: list[set[str]] = []
+    heard: dict[bytes, int] = {}
+    for _ in range(3):
+        answer = await answer_contact(cluster, replace(contact, ext=said_to_be_heard(heard)))
+        told.append({each.name for each in answer.superseded})
+        heard = {each.incarnation: each.epoch for each in answer.superseded}
+    assert [len(each) for each in told] == [2, 1, 0]
+    assert told[0] | told[1] == {"a", "b", "c"}
 
 
 async def test_nobody_ends_or_brings_another_sources_link(cluster: Cluster) -> None:

@@ -160,6 +160,24 @@ async def test_a_replica_that_is_away_does_not_keep_cursors_from_another(
         await until(lambda: place(ny) == 5)
 
 
+async def test_while_every_link_has_much_before_it_cursors_are_told_seldom(
+    ny: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row is of use only once those before it have arrived, and the next one takes its place. Nobody carries here, so
+    the link has all before it."""
+    async with Site("far", tmp_path, replace(FAST, cursors_behind_s=3600)) as source:
+        await source.stream(SHIPS)
+        await set_up(source, ny)
+        for number in range(9):
+            await source.write(SHIPS, "a", b"%d" % number)
+        await commit(source, 5)
+        await until(lambda: len(told(source)) == 1)  # nine commits are not much
+        monkeypatch.setattr(cursor_news, "BEHIND_COMMITS", 3)
+        await commit(source, 6)
+        await a_quiet_while()
+        assert len(told(source)) == 1
+
+
 def in_step(site: Site, replica: str) -> bool:
     """All that the site has is at that cluster."""
     (shard,) = site.cluster.stream(SHIPS).shards

@@ -33,7 +33,7 @@ PENDING = "ships.pending.harbour"
 @pytest.fixture
 def owner() -> ShardLog:
     found = fresh(A)
-    made(found)
+    made(found, "ships", 2)
     return found
 
 
