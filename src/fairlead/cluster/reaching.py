@@ -14,8 +14,12 @@ from fairlead.streamlog.values import Topic
 def not_owner(cluster: Cluster, stream: Stream, topic: Topic, name: str | None = None) -> NotOwner:
     """The refusal of what only the owner of a topic may do, naming the owner by its path and how to reach it. `name`:
     how the caller names the topic."""
-    owner = stream.owner_path(topic)
-    return NotOwner(name or topic.name, owner, way_to(cluster, owner))
+    return with_way(cluster, name or topic.name, stream.owner_path(topic))
+
+
+def with_way(cluster: Cluster, name: str, owner: str) -> NotOwner:
+    """The same of a topic that the caller names so, with that owner."""
+    return NotOwner(name, owner, way_to(cluster, owner))
 
 
 def way_to(cluster: Cluster, owner: str) -> str:

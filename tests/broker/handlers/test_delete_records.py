@@ -12,6 +12,9 @@ from tests.broker.handlers.asking import Asker, a_copy, asking, versions
 from tests.support.batches import produced_to
 
 from fairlead.protocol.batch import build_batch
+from fairlead.streamlog.requests.ownership import hand_over
+from fairlead.streamlog.values import Topic
+from fairlead.streamlog.writing.draft import Draft
 
 LIST_OFFSETS, DELETE_RECORDS = 2, 21
 EARLIEST = -2
@@ -78,6 +81,22 @@ async def test_elsewhere_than_at_its_owner_a_topic_keeps_its_records_and_the_log
                 "it is in this cluster"
             )
         ]
+
+
+async def test_a_topic_that_is_handed_over_meanwhile_is_refused_with_its_new_owner() -> None:
+    """When the request came it was our own: to be told so would send whoever asks to where they are."""
+    async with asking() as asker:
+        found = asker.listener.find("a")
+
+        def hand(draft: Draft) -> Topic:
+            owner = (b"n" * 16, "/mapr/newyork/ships")
+            return hand_over(draft, "a", to=owner[0], owner_at=owner[1], writer_epoch_id=found.shard.epoch.id)
+
+        handing = found.shard.submit(hand)
+        with capture_logs() as lines:
+            assert await delete(asker, ("a", {0: 0})) == {"a": [(0, -1, ErrorCode.policy_violation)]}
+        await handing
+        assert "topic a is owned by /mapr/newyork/ships; this copy is read-only" in lines[0]["why"]
 
 
 async def test_partitions_of_a_request_share_commits() -> None:

@@ -162,6 +162,26 @@ def test_same_group_at_two_sites_never_moves_the_other() -> None:
     assert sites.join(sites.sf) == 4
 
 
+def test_a_group_that_went_its_own_way_does_so_whoever_its_members_are() -> None:
+    """What the next members commit first stands beside nothing that they have heard of; they go on as those before."""
+    sites = Sites()
+    sites.join(sites.sf)
+    sites.join(sites.ny)
+    for turn in range(1, 4):
+        sites.commit(sites.sf, turn)
+        sites.exchange()
+        sites.commit(sites.ny, 90 + turn)
+        sites.exchange()
+    sites.leave(sites.ny)
+    sites.join(sites.ny)
+    assert sites.commit(sites.ny, 95).apart
+    sites.leave(sites.ny)
+    assert sites.commit(sites.ny, 96).apart, "nor is it a member's"
+    sites.commit(sites.sf, 4)
+    sites.exchange()
+    assert sites.join(sites.ny) == 96
+
+
 def test_that_holds_where_one_of_them_commits_much_more_often() -> None:
     """What comes from the other one is then always older than the newest commit here."""
     sites = Sites()

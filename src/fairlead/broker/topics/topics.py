@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from fairlead.broker.topics.packed_topics import PackedTopics
 from fairlead.cluster.cluster import Cluster
-from fairlead.cluster.reaching import not_owner
+from fairlead.cluster.reaching import not_owner, with_way
 from fairlead.cluster.stream import Stream
 from fairlead.model.errors import InvalidName, NotOwner, UnknownStream, UnknownTopic
 from fairlead.model.names import check_topic_name, parse_stream_path, split_topic
@@ -145,3 +145,7 @@ class ListenerView:
     def not_owner(self, stream: Stream, topic: Topic) -> NotOwner:
         """The refusal of what only the owner may do, naming it by its path and how to reach it."""
         return not_owner(self.cluster, stream, topic, self.name_of(stream, topic.name))
+
+    def owner_refused(self, stream: Stream, refusal: NotOwner) -> NotOwner:
+        """The same of what a commit has refused: the topic had another owner than when the request was looked at."""
+        return with_way(self.cluster, self.name_of(stream, refusal.topic), refusal.owner)

@@ -85,7 +85,7 @@ def _delete(draft: Draft, item: _Item) -> _Outcome:
 
 def _answered(ctx: RequestContext, item: _Item, outcome: _Outcome) -> dict[str, Any]:
     if isinstance(outcome, NotOwner):
-        outcome = ctx.listener.not_owner(item.found.stream, item.found.topic)
+        outcome = ctx.listener.owner_refused(item.found.stream, outcome)
         log.warning("deletion of records refused", client=ctx.connection.id, why=str(outcome))
     return _answer(item.partition, outcome)
 

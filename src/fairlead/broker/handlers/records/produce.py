@@ -419,7 +419,7 @@ def _outcome(ctx: RequestContext, item: _Item, outcome: _Outcome) -> PartitionPr
     if isinstance(outcome, bool):
         return PartitionProduceResponse(item.partition, _NONE)
     if isinstance(outcome, NotOwner):
-        outcome = ctx.listener.not_owner(item.found.stream, item.found.topic)
+        outcome = ctx.listener.owner_refused(item.found.stream, outcome)
         log.warning("produce refused", client=ctx.connection.id, why=str(outcome))
         if ctx.connection.passed_on or item.found.stream.settings.forward_writes:
             # It has changed its owner just now: sent again, it goes there.
