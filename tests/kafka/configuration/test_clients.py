@@ -13,11 +13,11 @@ BROKER = {"bootstrap.servers": "127.0.0.1:9092"}
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="a\\"b;=";'
 
 
-def test_defaults_are_kafkas() -> None:
+def test_defaults_are_kafkas_but_for_how_much_of_a_partition_is_asked_for() -> None:
     settings, warnings = consumer_settings(BROKER, "c")
     assert warnings == []
     assert (settings.group_id, settings.auto_offset_reset, settings.read_committed) == (None, Reset.LATEST, False)
-    assert (settings.fetch.max_bytes, settings.fetch.partition_bytes) == (52_428_800, 1_048_576)
+    assert (settings.fetch.max_bytes, settings.fetch.partition_bytes) == (52_428_800, 4_194_304)
     assert (settings.fetch.min_bytes, settings.fetch.max_wait_ms) == (1, 500)
     assert settings.client.request_timeout_ms == 30_000
     producer, warnings = producer_settings(BROKER, "p")

@@ -125,7 +125,9 @@ class FetchSettings:
     """How much is asked for at once."""
 
     max_bytes: int = 52_428_800
-    partition_bytes: int = 1_048_576
+    partition_bytes: int = 4 * 1_048_576
+    """Four times Kafka's default, with which an answer has one batch of a megabyte of each of fifty partitions. What is
+    fetched here is sent on as it came, so larger pieces of fewer partitions cost brokers and us less."""
     min_bytes: int = 1
     max_wait_ms: int = 500
 
