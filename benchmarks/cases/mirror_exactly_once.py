@@ -32,6 +32,7 @@ def _backlog(name: str, gigabytes: float, compression: str = "none") -> Point:
     settings = {
         "topics": TOPICS,
         "records": round(gigabytes * 1e9 / RECORD_BYTES),
+        "warm records": round(gigabytes / 4 * 1e9 / RECORD_BYTES),
         "compression": compression,
         "batch_bytes": 1_000_000,
         "limit seconds": 250,
@@ -43,9 +44,9 @@ CASE = Case(
     name="mirror_exactly_once",
     systems={HOME: partial(measure, ("--exactly.once",)), AT_LEAST_ONCE: partial(measure, ())},
     points=[
-        _backlog("none", 1),
-        _backlog("lz4", 1, "lz4"),
-        Point("5000-per-second", {"rate": 5000, "seconds": 15, "warm seconds": 5}),
+        _backlog("none", 2),
+        _backlog("lz4", 2, "lz4"),
+        Point("5000-per-second", {"rate": 5000, "seconds": 30, "warm seconds": 60}),
     ],
     quick=[_backlog("lz4", 0.02, "lz4")],
 )

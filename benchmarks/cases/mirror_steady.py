@@ -16,6 +16,6 @@ CASE = Case(
         "local": partial(measure, partial(pair_mirror, opened=kafka, options=("--engine", "local"))),
         "mirrormaker-tuned": partial(measure, partial(pair_mirrormaker, tuned=True, overrides=LOW_LATENCY)),
     },
-    points=[Point("5000-per-second", {"rate": 5000, "seconds": 30, "warm seconds": 10})],
+    points=[Point("5000-per-second", {"rate": 5000, "seconds": 30, "warm seconds": 60})],
     quick=[Point("1000-per-second", {"rate": 1000, "seconds": 3, "warm seconds": 2})],
 )

@@ -18,7 +18,7 @@ from tests.support.waiting import wait_until
 from benchmarks.case import CheckFailed, Figures, Point
 from benchmarks.load import launch
 from benchmarks.load.raw import Connection
-from benchmarks.systems import Pair, cpu_seconds, rss_bytes
+from benchmarks.systems import Pair, Stoppable, cpu_seconds, rss_bytes
 
 GB = 1e9
 MB = 1e6
@@ -45,6 +45,7 @@ class Arrivals:
         self._all = self._request_of(names)
         some = names[:: max(1, topics // _ASKED)]
         self._some, self._part = self._request_of(some), len(some) / topics
+        self._had = dict.fromkeys((self._all, self._some), 0)
         self._connection = Connection(bootstrap, 60)
 
     def _request_of(self, names: Sequence[bytes]) -> bytes:
@@ -57,6 +58,10 @@ class Arrivals:
     def _row_of(self, names: Sequence[bytes]) -> np.dtype[Any]:
         place = np.dtype([("partition", ">i4"), ("error", ">i2"), ("time", ">i8"), ("end", ">i8")])
         return np.dtype([("before", f"V{2 + len(names[0]) + 4}"), ("places", place, (self._partitions,))])
+
+    def begin_here(self) -> None:
+        """Count what comes from now on alone."""
+        self._had = {request: self._had[request] + self._asked(request) for request in self._had}
 
     def count(self) -> int:
         """Records now; a topic that is not there yet has none."""
@@ -71,7 +76,7 @@ class Arrivals:
     def _asked(self, request: bytes) -> int:
         self._connection.send(request)
         places = np.frombuffer(self._connection.receive(0), self._row, offset=8)["places"]
-        return int(places["end"][places["error"] == 0].sum())
+        return int(places["end"][places["error"] == 0].sum()) - self._had[request]
 
     def close(self) -> None:
         self._connection.close()
@@ -96,8 +101,11 @@ class Look:
         return self.carrier_cpu + self.servers_cpu
 
 
-def carry(pair: Pair, topics: int, records: int, record_bytes: int, limit_seconds: float = 400) -> Figures:
-    """Start replication and watch until all has arrived, or time is over: then `arrived part` is below 1.
+def carry(
+    pair: Pair, topics: int, records: int, record_bytes: int, limit_seconds: float = 400, goes_on: bool = False
+) -> Figures:
+    """Start replication and watch until all has arrived, or time is over: then `arrived part` is below 1. Where it
+    `goes_on`, the replica has what was carried before.
 
     The rate, and the processor time per GB, are of the time from the last look that saw nothing to the one that saw
     all; what passed before, such as the start of a JVM, is told apart.
@@ -106,6 +114,8 @@ def carry(pair: Pair, topics: int, records: int, record_bytes: int, limit_second
         closing(Arrivals(pair.replica.bootstrap, pair.replica_topic, topics, _partitions(pair))) as arrivals,
         ThreadPoolExecutor(1) as thread,
     ):
+        if goes_on:
+            arrivals.begin_here()
         command = empty = Look.take(pair, arrivals.count())
         if command.records:
             raise CheckFailed(f"{command.records} records are at the replica before it is one")
@@ -145,17 +155,27 @@ def _partitions(pair: Pair) -> int:
 def copy_what_is_there(
     make_pair: MakePair, folder: Path, point: Point, program: str, record_bytes: int, load: Mapping[str, Any]
 ) -> Figures:
-    """A source that a load program has filled gets its replica; what has arrived whole is checked."""
+    """A source that a load program has filled gets its replica; what has arrived whole is checked.
+
+    `warm records` of the point are carried before, and are in no figure: both servers have done all that once then, and
+    the carrier goes on with what came while it was stopped.
+    """
     topics, records = int(point.settings["topics"]), int(point.settings["records"])
+    warm, limit = int(point.settings.get("warm records", 0)), point.settings["limit seconds"]
     with make_pair(folder) as pair:
         pair.source.create_topics(topics)
-        names = numbered(pair.source.topic, topics)
-        filled = {"bootstrap": pair.source.bootstrap, "topics": names, "records": records, "record_bytes": record_bytes}
-        launch.run(program, {**filled, **load})
+        filled = {"bootstrap": pair.source.bootstrap, "topics": numbered(pair.source.topic, topics), **load}
+        filled |= {"record_bytes": record_bytes}
+        if warm:
+            launch.run(program, {**filled, "records": warm})
+            carry(pair, topics, warm, record_bytes, limit)
+            assert isinstance(pair, Stoppable)
+            pair.stop_replication()
+        launch.run(program, {**filled, "records": records, "first_sequence": warm // topics})
         os.sync()  # Kafka leaves it to the kernel: what it has yet to write is not to slow the copy
-        figures = carry(pair, topics, records, record_bytes, point.settings["limit seconds"])
+        figures = carry(pair, topics, records, record_bytes, limit, goes_on=warm > 0)
         if figures["arrived part"] == 1:
-            check(pair, topics, records, record_bytes, int(load.get("keys", 0)))
+            check(pair, topics, warm + records, record_bytes, int(load.get("keys", 0)))
         return figures
 
 

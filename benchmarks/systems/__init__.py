@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from benchmarks.systems.common import Pair, System
+from benchmarks.systems.common import Pair, Stoppable, System
 from benchmarks.systems.fairlead import fairlead, pair_fairlead
 from benchmarks.systems.kafka import kafka
 from benchmarks.systems.mirrormaker import pair_mirrormaker
@@ -23,6 +23,7 @@ __all__ = [
     "Pair",
     "Sample",
     "Sampler",
+    "Stoppable",
     "System",
     "asked_bytes",
     "cpu_seconds",

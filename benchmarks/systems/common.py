@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
@@ -79,6 +79,14 @@ class Pair(Protocol):
 
     def replica_topic(self, number: int) -> str:
         """Name of a topic at the replica."""
+
+
+@runtime_checkable
+class Stoppable(Protocol):
+    """A pair whose carrier can be stopped, and then started once more."""
+
+    def stop_replication(self) -> None:
+        """End the carrier; `start_replication` goes on where it was."""
 
 
 def raise_open_files() -> None:

@@ -24,6 +24,7 @@ class MirrorPair:
         self._folder = folder
         self._options = options
         self.replica_partitions = replica_partitions
+        self._has_topics = False
         self._daemon: Daemon | None = None
 
     @property
@@ -36,9 +37,11 @@ class MirrorPair:
         return [] if self._daemon is None else [self._daemon.pid]
 
     def start_replication(self, topics: int) -> None:
-        """Start it; new topics are found within seconds."""
+        """Start it; new topics are found within seconds. After `stop_replication` it goes on where it was."""
         assert self._daemon is None
-        self.replica.create_topics(topics, self.replica_partitions)
+        if not self._has_topics:
+            self.replica.create_topics(topics, self.replica_partitions)
+            self._has_topics = True
         consumer, producer = self._folder / "consumer.config", self._folder / "producer.config"
         consumer.write_text(properties({"bootstrap.servers": self.source.bootstrap, "group.id": "bench"}))
         producer.write_text(properties({"bootstrap.servers": self.replica.bootstrap}))
