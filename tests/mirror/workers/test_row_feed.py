@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import pytest
 from tests.mirror.fake import FakeCluster
 from tests.support.waiting import a_quiet_while, in_time
 
+from fairlead.kafka.fetching.positions import reach_of
 from fairlead.mirror.bytes.committed import committed
 from fairlead.mirror.ports import Answer, Place, Trouble
-from fairlead.mirror.workers.row_feed import RowFeed, up_to
+from fairlead.mirror.workers.row_feed import JOINED_BYTES_MAX, RowFeed, up_to
 from fairlead.mirror.workers.rows import Ahead, Tail
 from fairlead.model.errors import Closed
 from fairlead.protocol.batch import build_batch, records_of
@@ -90,6 +92,41 @@ async def test_a_tail_that_brings_nothing_new_is_passed_over(rig: Rig) -> None:
     rig.feed.offer(PLACE, tail(1, 3))
     rig.feed.offer(PLACE, tail(3, 4))
     assert await rig.values(4) == [0, 1, 2, 3]
+
+
+async def test_tails_that_have_gathered_are_handed_out_together(rig: Rig) -> None:
+    """What an answer had of a batch that was cut is left out, and a transaction that two of them name is named once."""
+    rig.assign(0)
+    first, second = tail(0, 2), tail(2, 3)
+    cut = memoryview(bytes(first.records) + batch(2)[:-1])
+    rig.feed.offer(PLACE, replace(first, records=cut, aborted=[(7, 0)]))
+    rig.feed.offer(PLACE, replace(second, end=9, aborted=[(7, 0), (8, 2)]))
+    rig.feed.offer(PLACE, Ahead(1, 4))
+    rig.feed.offer(PLACE, tail(4, 5))
+    (answer,) = await rig.feed.next()
+    assert (_values([answer]), answer.aborted, answer.end) == ([0, 1, 2], [(7, 0), (8, 2)], 9)
+    assert await rig.values(2) == [3, 4]
+
+
+async def test_no_more_are_handed_out_together_than_make_a_batch(rig: Rig) -> None:
+    """Else a sink that is far behind would need memory for all that waits."""
+    rig.assign(0)
+    large = JOINED_BYTES_MAX // 2
+    for offset in range(4):
+        records = memoryview(build_batch([(None, b"%d" % offset + bytes(large))], base_offset=offset))
+        rig.feed.offer(PLACE, Tail(1, offset, offset + 1, 4, [], records))
+    for offset in range(4):
+        (answer,) = await rig.feed.next()
+        assert reach_of(answer.records, offset).next_offset == offset + 1
+
+
+async def test_a_tail_that_begins_before_its_place_is_handed_out_by_itself(rig: Rig) -> None:
+    """Batches in one answer do not overlap."""
+    rig.assign(0)
+    rig.feed.offer(PLACE, tail(0, 2))
+    rig.feed.offer(PLACE, replace(tail(1, 3), start=2))
+    assert _values(await rig.feed.next()) == [0, 1]
+    assert _values(await rig.feed.next()) == [1, 2]
 
 
 async def test_a_row_that_does_not_follow_the_one_before_is_an_error(rig: Rig) -> None:

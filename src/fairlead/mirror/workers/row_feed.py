@@ -1,7 +1,9 @@
 """A feed of the sink: what it answers comes in rows of the reader, or is fetched where a row names a range.
 
 Rows of a partition are taken in order, whatever each of them is: a tail that follows a range is held until all of the
-range is fetched. What was fetched beyond the end of a range is not handed out; the next row brings it.
+range is fetched. What was fetched beyond the end of a range is not handed out; the next row brings it. Tails that have
+gathered are handed out together: the reader fetches on while the sink works, so a sink that is behind would else stay
+so, with more and smaller answers to work on than if it had fetched by itself.
 """
 
 from __future__ import annotations
@@ -10,12 +12,17 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
+from typing import Final
 
 from fairlead.kafka.fetching.positions import reach_of
 from fairlead.mirror.ports import Answer, Feed, Place
 from fairlead.mirror.workers.rows import Ahead, Tail
 from fairlead.model.errors import Closed
 from fairlead.protocol.batch import EXTENT_BYTES, LENGTH_END, MAGIC, extent_at
+
+JOINED_BYTES_MAX: Final = 1_048_576
+"""Of tails that are handed out together: a batch of a producer, which they may become."""
 
 
 class _Partition:
@@ -158,6 +165,7 @@ class RowFeed:
             )
         if row.until <= partition.offset:
             return None
+        row = _joined(row, partition.rows)
         partition.epoch = reach_of(row.records, row.start).epoch
         partition.offset = partition.until = row.until
         return Answer(place, row.records, row.aborted, row.end)
@@ -190,6 +198,28 @@ class RowFeed:
         self._inner.remove(place)
         partition.until = partition.offset
         self._go_on(place, partition)
+
+
+def _joined(first: Tail, rows: deque[Ahead | Tail]) -> Tail:
+    """The first tail with those of the rows that follow it at once, which are taken away."""
+    tails, size = [first], len(first.records)
+    while rows and isinstance(after := rows[0], Tail) and _follows(tails[-1], after):
+        size += len(after.records)
+        if size > JOINED_BYTES_MAX:
+            break
+        rows.popleft()
+        tails.append(after)
+    if len(tails) == 1:
+        return first
+    records = memoryview(b"".join(up_to(tail.records, tail.until) for tail in tails))
+    # A transaction that was open from one to the next is named by both.
+    aborted = list(dict.fromkeys(each for tail in tails for each in tail.aborted))
+    return replace(first, until=tails[-1].until, end=tails[-1].end, aborted=aborted, records=records)
+
+
+def _follows(tail: Tail, after: Tail) -> bool:
+    """Whether its batches are those behind the tail's."""
+    return after.start == tail.until and extent_at(after.records, 0)[0] >= after.start
 
 
 def up_to(records: memoryview, until: int) -> memoryview:
