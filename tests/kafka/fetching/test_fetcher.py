@@ -325,6 +325,19 @@ async def test_a_batch_that_is_cut_is_asked_for_whole() -> None:
         assert limits[:2] == [10, len(whole)]
 
 
+async def test_a_leader_is_asked_again_no_sooner_than_wanted() -> None:
+    """Whoever takes each answer at once would ask a thousand times a second while records are written one by one."""
+    async with rig(FetchSettings(apart_ms=60_000)) as (broker, fetcher):
+        fill(broker.logs["t"][0], b"a")
+        fetcher.assign(PLACE, 0)
+        assert await values_of(fetcher, 1) == [b"a"]
+        fill(broker.logs["t"][0], b"b")
+        coming = asyncio.ensure_future(fetcher.next())
+        await a_quiet_while()
+        assert (coming.done(), len(broker.of(FETCH))) == (False, 1)
+        coming.cancel()
+
+
 async def test_the_cut_end_of_an_answer_is_asked_for_again() -> None:
     async with rig() as (broker, fetcher):
         fill(broker.logs["t"][0], b"a", b"b")

@@ -130,6 +130,8 @@ class FetchSettings:
     fetched here is sent on as it came, so larger pieces of fewer partitions cost brokers and us less."""
     min_bytes: int = 1
     max_wait_ms: int = 500
+    apart_ms: int = 0
+    """A leader is asked again no sooner than so long after it was asked before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,7 @@ class Feed:
         self._brokers = brokers
         self.node = node
         self._bounds = Bounds(settings.max_wait_ms, settings.min_bytes, settings.max_bytes)
+        self._apart_seconds = settings.apart_ms / 1000
         self._committed = committed
         self._session = FetchSession()
         self._changed: dict[TopicPartition, Reading] = {}
@@ -140,8 +141,13 @@ class Feed:
             self._connection.close()
 
     async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        asked_at = -self._apart_seconds
         while True:
+            if (early_seconds := asked_at + self._apart_seconds - loop.time()) > 0:
+                await asyncio.sleep(early_seconds)
             await self._may_ask()
+            asked_at = loop.time()
             try:
                 throttle_ms = await self._exchange(await self._connected())
             except FairleadError as error:
