@@ -202,14 +202,17 @@ async def test_what_is_worked_on_while_a_transaction_fails_is_not_sent_after_it(
     failures = failing(1, lambda: Aborted("as the test wants"))
     world.b.fails = lambda transactional_id: failures(transactional_id) if source.waits else None
     commit = FakeTransactional.commit
+    commits: list[FakeTransactional] = []
 
     async def commit_once_it_waits(self: FakeTransactional) -> None:
+        commits.append(self)
         await until(lambda: source.waits or source.gate.is_set())
         await commit(self)
 
     source.gate.clear()
     monkeypatch.setattr(FakeTransactional, "commit", commit_once_it_waits)
     source.put("t", 0, numbers(4, 8))
+    await until(lambda: bool(commits))
     source.put("t", 0, numbers(8, 12), producer_id=7)
     await until(lambda: any("as the test wants" in line for line in world.said))
     await a_quiet_while()
