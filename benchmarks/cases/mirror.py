@@ -3,11 +3,10 @@
 1 KB records over 100 topics, in batches of some 1 MB (as they come, or with lz4), and in batches of 16 KB, which are
 those of Java's producers by default; in these also 100 B records, over one topic and over 200. `by-key` takes topics of
 one partition to topics of four, by the records' keys, which MirrorMaker 2 cannot: its peer is the copy as it is.
-Some records go first, by whoever is measured, which is stopped then and
-goes on with what has come meanwhile: brokers whose programs are compiled and whose partitions have been written.
-MirrorMaker 2 has the benefit of the doubt as in `backlog`: only the time from the first record at the destination to
-the last counts. The small points are between two Kafkas as well. `local` is the mirror with `--engine local`: one
-process instead of Spark's tasks.
+Some records go first, by whoever is measured, which is stopped then and goes on with what has come meanwhile: brokers
+whose programs are compiled and whose partitions have been written. MirrorMaker 2 has the benefit of the doubt as in
+`backlog`: only the time from the first record at the destination to the last counts. The small points are between two
+Kafkas as well. `local` is the mirror with `--engine local`: one process instead of Spark's tasks.
 """
 
 from __future__ import annotations

@@ -164,8 +164,8 @@ def copy_what_is_there(
     warm, limit = int(point.settings.get("warm records", 0)), point.settings["limit seconds"]
     with make_pair(folder) as pair:
         pair.source.create_topics(topics)
-        filled = {"bootstrap": pair.source.bootstrap, "topics": numbered(pair.source.topic, topics), **load}
-        filled |= {"record_bytes": record_bytes}
+        names = numbered(pair.source.topic, topics)
+        filled = {"bootstrap": pair.source.bootstrap, "topics": names, "record_bytes": record_bytes, **load}
         if warm:
             launch.run(program, {**filled, "records": warm})
             carry(pair, topics, warm, record_bytes, limit)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final
 
 from fairlead import kafka
@@ -28,9 +27,6 @@ from fairlead.mirror.ports import (
 )
 from fairlead.model.errors import AlreadyExists, FairleadError
 
-FETCHES_APART_MS: Final = 5
-"""Of one leader. Who fetches again at once asks a thousand times a second for a few records each, while they are
-written steadily, which costs brokers and the mirror a core."""
 _OFFSET_OUT_OF_RANGE: Final = 1
 _UNKNOWN: Final = frozenset({3, 100, 103})
 """UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID."""
@@ -48,7 +44,7 @@ class KafkaCluster:
         connections: int = 1,
     ) -> None:
         self._cluster = cluster
-        self._fetching = replace(fetching or FetchSettings(), apart_ms=FETCHES_APART_MS)
+        self._fetching = fetching or FetchSettings()
         self._producing = producing or ProduceSettings()
         self._connections = connections
 

@@ -116,6 +116,19 @@ def published(log: ShardLog) -> int:
     return answer
 
 
+def at_work_in_both() -> Sites:
+    """Members at each site have committed three times, each for themselves: 3 in San Francisco, 93 in New York."""
+    sites = Sites()
+    sites.join(sites.sf)
+    sites.join(sites.ny)
+    for turn in range(1, 4):
+        sites.commit(sites.sf, turn)
+        sites.exchange()
+        sites.commit(sites.ny, 90 + turn)
+        sites.exchange()
+    return sites
+
+
 def test_a_group_goes_on_at_another_site_where_it_was() -> None:
     sites = Sites()
     sites.join(sites.sf)
@@ -143,14 +156,7 @@ def test_a_thousand_commits_publish_one_row() -> None:
 def test_same_group_at_two_sites_never_moves_the_other() -> None:
     """A dashboard runs in both places, each for itself. Its members in New York end for a moment: they must not take
     the place of those in San Francisco then, nor jump over what they have not read themselves."""
-    sites = Sites()
-    sites.join(sites.sf)
-    sites.join(sites.ny)
-    for turn in range(1, 4):
-        sites.commit(sites.sf, turn)
-        sites.exchange()
-        sites.commit(sites.ny, 90 + turn)
-        sites.exchange()
+    sites = at_work_in_both()
     assert (sites.place(sites.sf), sites.place(sites.ny)) == (3, 93)
     sites.leave(sites.ny)
     sites.commit(sites.sf, 4)
@@ -164,14 +170,7 @@ def test_same_group_at_two_sites_never_moves_the_other() -> None:
 
 def test_a_group_that_went_its_own_way_does_so_whoever_its_members_are() -> None:
     """What the next members commit first stands beside nothing that they have heard of; they go on as those before."""
-    sites = Sites()
-    sites.join(sites.sf)
-    sites.join(sites.ny)
-    for turn in range(1, 4):
-        sites.commit(sites.sf, turn)
-        sites.exchange()
-        sites.commit(sites.ny, 90 + turn)
-        sites.exchange()
+    sites = at_work_in_both()
     sites.leave(sites.ny)
     sites.join(sites.ny)
     assert sites.commit(sites.ny, 95).apart
@@ -297,14 +296,7 @@ def test_what_was_committed_elsewhere_is_deleted_here() -> None:
 
 
 def test_a_group_that_went_its_own_way_comes_back_when_it_is_told() -> None:
-    sites = Sites()
-    sites.join(sites.sf)
-    sites.join(sites.ny)
-    for turn in range(1, 4):
-        sites.commit(sites.sf, turn)
-        sites.exchange()
-        sites.commit(sites.ny, 90 + turn)
-        sites.exchange()
+    sites = at_work_in_both()
     sites.leave(sites.sf)
     assert sites.place(sites.sf) == 3
     number = sites.topic.number

@@ -38,9 +38,8 @@ Send = Callable[[object], Awaitable[None]]
 OpenKafka = Callable[[str, str], Awaitable[Cluster]]
 """By a file of settings, the Kafka cluster with that id."""
 
-FETCH: Final = FetchSettings(max_bytes=16_000_000, partition_bytes=4_000_000, apart_ms=5)
-"""An answer is held while the replica has no room, one of each broker. Without a pause a broker would be asked a
-thousand times a second for a few records each."""
+FETCH: Final = FetchSettings(max_bytes=16_000_000, partition_bytes=4_000_000)
+"""An answer is held while the replica has no room, one of each broker."""
 AGAIN_SECONDS_MAX: Final = 10.0
 ARRIVES_SECONDS_MAX: Final = 60.0
 """What was handed on and is not answered by then was lost on the way; nothing comes behind it that would show that."""
