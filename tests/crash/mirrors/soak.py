@@ -114,6 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--hours", type=float, default=1.0)
     parser.add_argument("--nodes", type=int, default=3, help="of each cluster")
     parser.add_argument("--every-seconds", type=float, default=60.0, help="between two harms, about")
+    parser.add_argument("--away-seconds", type=float, default=None, help="how long a cluster that is away stays away")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--folder", type=Path, default=None, help="where all files are and stay; else a temporary one")
     parser.add_argument("mirror", nargs="*", help="further options of `fairlead mirror`, behind --")
@@ -136,7 +137,7 @@ def _soak(given: argparse.Namespace, folder: Path) -> int:
             target,
             given.seed,
             options=given.mirror,
-            away_seconds=min(60.0, given.hours * 600),
+            away_seconds=min(60.0, given.hours * 600) if given.away_seconds is None else given.away_seconds,
             pause_seconds=0.25,
         )
         samples = Samples(story)
