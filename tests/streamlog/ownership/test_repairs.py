@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from tests.streamlog.ownership.sites import (
     TOPIC,
     A,
@@ -29,6 +30,7 @@ from fairlead.gateway.links.passing import passing_partitions
 from fairlead.model.names import slice_of
 from fairlead.streamlog.applying.admission import ANYBODY
 from fairlead.streamlog.applying.claims import hear
+from fairlead.streamlog.frames.frame import Frame, Repair
 from fairlead.streamlog.requests.topics import delete_topic
 from fairlead.streamlog.rows import Kind
 from fairlead.streamlog.state.effects import payload_of
@@ -85,10 +87,25 @@ def test_the_same_where_the_deletion_comes_by_another_link_or_once_more_by_the_s
     _sent_damaged(a, c)
     sent(b, c)
     assert [note.partition for note in noted(a, c)] == [0]
-    (deleted,) = [row for row in frame(b, C, slice_of(TOPIC), 0).rows if row.kind == Kind.TOPIC_DELETED]
-    again = frame(a, C, slice_of(TOPIC), 0, 1, link=link_of(a, c))
-    named = {deleted.topic: again.topics[topic_of(a).number]}
-    applied(c, replace(again, rows=[deleted._replace(commit=0)], topics=named))
+    applied(c, _deletion_of_before(a, b, c))
+    assert [note.partition for note in noted(a, c)] == [0]
+    while noted(a, c):
+        repaired(a, c)
+    assert values_of(c) == values_of(a)
+
+
+@pytest.mark.parametrize("in_a_repair", [False, True])
+def test_a_deletion_that_was_read_before_what_hides_an_owner_does_not_end_it(in_a_repair: bool) -> None:
+    """C hears of it by A's link alone: in a frame from below its position, or in a repair that had read less."""
+    a, b = _parted()
+    c = fresh(C)
+    sent(b, c)
+    answer_of(b, lambda draft: delete_topic(draft, TOPIC))
+    _sent_damaged(a, c)
+    before = _deletion_of_before(a, b, c)
+    repair = Repair(topic_of(a).number, 0, before.to_commit, last=True, end=0) if in_a_repair else None
+    applied(c, replace(before, repair=repair))
+    assert c.announced.state.by_name(TOPIC) is None
     assert [note.partition for note in noted(a, c)] == [0]
     while noted(a, c):
         repaired(a, c)
@@ -134,6 +151,14 @@ def _parted() -> tuple[ShardLog, ShardLog]:
     taken_over(a)
     wrote(a, b"1")
     return a, b
+
+
+def _deletion_of_before(source: ShardLog, deleter: ShardLog, replica: ShardLog) -> Frame:
+    """A frame of the link from `source`, from the beginning of its log, that tells of the topic's deletion alone."""
+    (deleted,) = [row for row in frame(deleter, C, slice_of(TOPIC), 0).rows if row.kind == Kind.TOPIC_DELETED]
+    found = frame(source, id_of(replica), slice_of(TOPIC), 0, 1, link=link_of(source, replica))
+    named = {deleted.topic: found.topics[topic_of(source).number]}
+    return replace(found, rows=[deleted._replace(commit=0)], topics=named)
 
 
 def _sent_damaged(source: ShardLog, replica: ShardLog) -> None:

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final, Protocol
 
 from fairlead.streamlog.applying.admission import ANYBODY, Admission
-from fairlead.streamlog.applying.notes import LinkNotes
+from fairlead.streamlog.applying.notes import LinkNotes, has_read_all
 from fairlead.streamlog.applying.outdated import note_outdated
 from fairlead.streamlog.applying.rows import FrameRows
 from fairlead.streamlog.frames.frame import Frame
@@ -138,8 +138,7 @@ def end_note(draft: Draft, frame: Frame) -> None:
     repair, note = frame.repair, _note(draft.state, frame)
     if repair is None or note is None or note.behind.conflict:
         return
-    recorded = draft.state.position((frame.link, frame.shard, slice_of_number(repair.number)))
-    if recorded is None or repair.read_to >= recorded.commit:
+    if has_read_all(draft, frame, repair):
         LinkNotes(draft, frame, ANYBODY).clear(note.behind)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from fairlead.streamlog.applying.admission import Admission
-from fairlead.streamlog.frames.frame import Frame, FrameTopic
+from fairlead.streamlog.frames.frame import Frame, FrameTopic, Repair
+from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.ownership.epochs import order_of
 from fairlead.streamlog.payloads import BehindPayload, TopicPayload
 from fairlead.streamlog.rows import Kind
@@ -16,6 +17,12 @@ from fairlead.streamlog.writing.draft import Draft
 
 OWNERSHIP = "ownership"
 """Reason of notes: the partition lacks what its owner had, or the row is of an owner that is not known here yet."""
+
+
+def has_read_all(draft: Draft, frame: Frame, repair: Repair) -> bool:
+    """Whether the source had read all that the link has passed, when it sent this frame of a repair."""
+    recorded = draft.state.position((frame.link, frame.shard, slice_of_number(repair.number)))
+    return recorded is None or repair.read_to >= recorded.commit
 
 
 class LinkNotes:

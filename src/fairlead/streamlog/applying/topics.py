@@ -34,7 +34,7 @@ from fairlead.streamlog.applying.claims import (
     renamed,
     tell_of_more,
 )
-from fairlead.streamlog.applying.notes import LinkNotes
+from fairlead.streamlog.applying.notes import LinkNotes, has_read_all
 from fairlead.streamlog.frames.frame import Frame, FrameTopic
 from fairlead.streamlog.numbers import slice_of_number
 from fairlead.streamlog.payloads import TopicDeletedPayload, TopicPayload
@@ -350,9 +350,12 @@ class TopicRows:
                 self._notes.clear_on(link, note.behind)
 
     def _ends_notes(self, row: Row) -> bool:
-        """Whether a deletion ends all notes of the link on its topic: in a repair it is the last that the source says
-        of the topic under that number, and else it stands behind all rows of before, unless it is sent again."""
-        return self._frame.repair is not None or not self._is_sent_again(row)
+        """Whether a deletion ends all notes of the link on its topic: it stands behind all rows of before, unless it is
+        sent again. In a repair that has read all that the link has passed, it is the last that the source says of the
+        topic under that number."""
+        if self._frame.repair is None:
+            return not self._is_sent_again(row)
+        return has_read_all(self._draft, self._frame, self._frame.repair)
 
     def _origin(self, row: Row) -> bytes:
         return row.origin or self._frame.source
