@@ -31,6 +31,14 @@ def test_what_comes_again_is_counted_with_where_the_order_goes_back() -> None:
     assert found(seen(0, 1), seen(0, 1, 1), old=True).doubled_old == 1
 
 
+def test_what_the_source_has_twice_is_to_come_twice() -> None:
+    there = seen(0, 1, 2, 1, 2, 3)
+    assert found(there, there) == Verdict(records=6, twice=2)
+    assert found(there, seen(0, 1, 2, 3)).lost == ["t-0: 1", "t-0: 2"]
+    again = found(there, seen(0, 1, 2, 1, 2, 1, 2, 3))
+    assert (again.doubled, again.steps) == (2, {"t-0": ["2 → 1"]})
+
+
 @pytest.mark.parametrize(
     ("here", "lost", "wrong"),
     [

@@ -28,6 +28,7 @@ def properties(file: Path, bootstrap: str, **more: str) -> Path:
 
 
 ENGINE = "--engine"
+_MIRRORED = re.compile(r"^[1-9][\d,]* records, ", re.MULTILINE)
 _BEHIND = re.compile(r"/s, ([\d,]+|nothing) behind")
 
 
@@ -65,6 +66,12 @@ class MirrorProcess:
         """So many records were not mirrored yet when it said so last; None: it has not said so yet."""
         said = _BEHIND.findall(self.log.read_text())
         return int(said[-1].replace(",", "").replace("nothing", "0")) if said else None
+
+    @property
+    def at_work(self) -> bool:
+        """Whether it has said that it has mirrored something, or that nothing is left to do."""
+        said = self.log.read_text()
+        return bool(_MIRRORED.search(said)) or self.behind == 0
 
     def wait(self) -> int:
         """Its exit code, once it has ended by itself."""

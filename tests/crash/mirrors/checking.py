@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -30,18 +31,22 @@ class Verdict:
     """Of all topics of a run."""
 
     records: int = 0
+    twice: int = 0
+    """At the source: it has taken again what was sent again, and each of them is to be mirrored."""
     lost: list[str] = field(default_factory=list)
     doubled: int = 0
-    """Without those of topics whose records are old."""
+    """By the mirror, without those of topics whose records are old."""
     doubled_old: int = 0
     steps: dict[str, list[str]] = field(default_factory=dict)
-    """By partition: where the order goes back, once for each time that something is mirrored again."""
+    """By partition: where the order goes back, once for each time that something is mirrored again. Without those of
+    the source."""
     wrong: list[str] = field(default_factory=list)
     """What else is not as it should be."""
 
     def line(self) -> str:
         doubled = f"doubled {self.doubled:,} (of old ones {self.doubled_old:,})"
-        return f"records {self.records:,}, lost {len(self.lost)}, {doubled}, wrong {len(self.wrong)}"
+        records = f"records {self.records:,} ({self.twice:,} of them again at the source)"
+        return f"{records}, lost {len(self.lost)}, {doubled}, wrong {len(self.wrong)}"
 
 
 def verdict(source: str, target: str, topics: Sequence[Topic]) -> Verdict:
@@ -62,27 +67,34 @@ def compare(topic: Topic, partition: int, there: Sequence[Seen], here: Sequence[
         _check_compacted(where, there, here, found)
     else:
         _check(where, there, here, found, old=topic.old)
-    steps = [f"{one.number} → {other.number}" for one, other in pairwise(here) if other.number <= one.number]
+    steps = list((Counter(_steps(here)) - Counter(_steps(there))).elements())
     if steps:
         found.steps[where] = steps
 
 
+def _steps(records: Sequence[Seen]) -> Iterator[str]:
+    return (f"{one.number} → {other.number}" for one, other in pairwise(records) if other.number <= one.number)
+
+
 def _check(where: str, there: Sequence[Seen], here: Sequence[Seen], found: Verdict, *, old: bool) -> None:
-    """Each record once at least, all else equal, in the source's order."""
+    """Each record as often as at the source at least, all else equal, in the source's order."""
     written = {each.number: each for each in there}
     first: dict[int, Seen] = {}
     for each in here:
         first.setdefault(each.number, each)
         if each.number in written and each.content != written[each.number].content:
             found.wrong.append(f"{where}: {each.number} is another record")
-    found.lost += [f"{where}: {number}" for number in written.keys() - first.keys()]
+    times, times_here = (Counter(each.number for each in records) for records in (there, here))
+    found.twice += len(there) - len(written)
+    found.lost += [f"{where}: {number}" for number in times - times_here]
     found.wrong += [f"{where}: {number} is only at the destination" for number in first.keys() - written.keys()]
     if [number for number in first if number in written] != [number for number in written if number in first]:
         found.wrong.append(f"{where}: out of order")
+    doubled = (Counter({number: times_here[number] for number in written}) - times).total()
     if old:
-        found.doubled_old += len(here) - len(first)
+        found.doubled_old += doubled
     else:
-        found.doubled += len(here) - len(first)
+        found.doubled += doubled
 
 
 def _check_compacted(where: str, there: Sequence[Seen], here: Sequence[Seen], found: Verdict) -> None:

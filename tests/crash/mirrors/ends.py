@@ -117,9 +117,9 @@ def kafka_end(folder: Path, name: str, nodes: int, wires: Wires) -> Iterator[End
 
 @contextmanager
 def fairlead_end(folder: Path, name: str, wires: Wires) -> Iterator[End]:
-    """A cluster of Fairlead until the block ends."""
-    folder.mkdir(exist_ok=True)
-    site = Site(name, folder)
+    """A cluster of Fairlead until the block ends, with an address book of its own."""
+    (place := folder / name).mkdir(parents=True)
+    site = Site(name, place)
     wire = wires.to(f"http://{site.kafka}")
     site.advertised = f"127.0.0.1:{wire.port}"
     site.start()

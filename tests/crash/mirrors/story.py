@@ -85,7 +85,8 @@ class Story:
         time.sleep(units * self._unit_seconds)
 
     def mirrors_again(self) -> None:
-        """Something new arrives: each harm is to find the mirror at work."""
+        """Something new arrives: each harm is to find the mirror at work, not what is left of one that was killed."""
+        wait_until(lambda: self._runs() and self.mirror.at_work, "the mirror says what it has mirrored")
         before = wait_until(self._mirrored, "the destination says what it has", every_seconds=0.2)
         wait_until(
             lambda: self._runs() and self._mirrored() > before, "the mirror goes on", WAIT_SECONDS, every_seconds=0.2
