@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
+
+import pytest
 from tests.kafka.client import opened
 from tests.kafka.fake_broker import FakeBroker, fake_broker
 
 from fairlead.kafka import LATEST, Cluster, TopicPartition
 from fairlead.kafka.connecting.versions import METADATA
+from fairlead.model.errors import Unreachable
 
 PLACE = TopicPartition("t", 0)
 
@@ -53,3 +57,28 @@ async def test_other_questions_stay_with_one_broker() -> None:
             for _ in range(3):
                 await cluster.topics()
         assert (one.connections, other.connections) == (1, 0)
+
+
+async def test_brokers_that_are_away_for_one_reason_are_named_together() -> None:
+    async with AsyncExitStack() as running:
+        one, other = [await running.enter_async_context(fake_broker(node)) for node in range(2)]
+        one.peers = other.peers = [one, other]
+        async with opened(one.bootstrap, request_timeout_ms=100) as cluster:
+            await cluster.topics()
+            await running.aclose()
+            with pytest.raises(Unreachable, match=f"^brokers {other.bootstrap}, {one.bootstrap}: Connection refused$"):
+                await cluster.topics()
+
+
+async def test_only_a_broker_that_never_let_us_in_may_speak_another_protocol() -> None:
+    async with fake_broker(0) as one:
+        async with opened(one.bootstrap, request_timeout_ms=100) as cluster:
+            await cluster.topics()
+            one.away = True
+            one.cut()
+            with pytest.raises(Unreachable) as known:
+                await cluster.topics()
+        with pytest.raises(Unreachable, match="is its protocol the one of"):
+            async with opened(one.bootstrap, request_timeout_ms=100):
+                pass
+    assert "protocol" not in str(known.value)

@@ -94,7 +94,7 @@ async def test_an_address_that_does_not_answer_leaves_time_for_the_next(monkeypa
 async def test_addresses_that_all_are_dead_are_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
     async with silent() as dead:
         stands_for(monkeypatch, free_port(), dead.port, dead.port)
-        with pytest.raises(Unreachable, match=r"^broker many:1: .*; broker many:1 does not answer$"):
+        with pytest.raises(Unreachable, match=r"^broker many:1: .*; broker many:1: it does not answer$"):
             await enter(Entering(SOON))
         assert dead.tried == 1
 

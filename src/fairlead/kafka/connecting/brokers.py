@@ -73,14 +73,14 @@ class Brokers:
         Raises:
             Unreachable: none of them can be reached; NotAllowed.
         """
-        failures = []
+        failures: dict[Address, str] = {}
         for address in self._in_turn():
             self._given = address
             try:
                 return await self._share(address)
             except PASSING as error:
-                failures.append(str(error))
-        raise Unreachable("; ".join(failures))
+                failures[address] = str(error)
+        raise Unreachable(_together(failures))
 
     def _in_turn(self) -> list[Address]:
         """Where to ask, that which was given last at the end; before others where it worked when it was tried last, and
@@ -137,6 +137,15 @@ class Brokers:
                 seconds = await self._entering.introduce_again(connection, address)
             except FairleadError:
                 connection.close()  # the next one says why
+
+
+def _together(failures: Mapping[Address, str]) -> str:
+    """What brokers failed at, in one line: of those that failed at the same, their names and that."""
+    names: dict[str, list[str]] = {}
+    for address, why in failures.items():
+        names.setdefault(why.removeprefix(f"broker {address}: "), []).append(str(address))
+    said = (f"{'brokers' if len(of) > 1 else 'broker'} {', '.join(of)}: {why}" for why, of in names.items())
+    return "; ".join(said)
 
 
 async def _ended_within(connection: Connection, seconds: float) -> bool:

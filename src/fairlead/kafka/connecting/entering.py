@@ -7,6 +7,7 @@ Some of several addresses may be dead. Each gets its share of the time, that whi
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 
 from fairlead import __version__
@@ -46,7 +47,7 @@ class Entering:
             try:
                 entered = await self._entered_at(number, address, beginning, share)
             except (OSError, Unanswered) as error:
-                failures.append(_why(f"broker {address}", error))
+                failures.append(_why(f"broker {address}", error, known=address in self._entered))
             else:
                 self._identity.let_in(address)
                 self._entered[address] = number
@@ -64,7 +65,7 @@ class Entering:
             async with asyncio.timeout_at(deadline):
                 found = await self._loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
         except OSError as error:
-            raise Unreachable(_why(f"broker {address}", error)) from None
+            raise Unreachable(_why(f"broker {address}", error, known=True)) from None
         numbers = dict.fromkeys(Address(str(place[0]), int(place[1])) for *_, place in found)
         return sorted(numbers, key=lambda number: number != self._entered.get(address))
 
@@ -90,10 +91,12 @@ class Entering:
             raise
 
 
-def _why(who: str, error: OSError | Unanswered) -> str:
-    """Why there is no connection."""
+def _why(who: str, error: OSError | Unanswered, *, known: bool) -> str:
+    """Why there is no connection. One that has let us in before is `known` to speak our protocol."""
     if isinstance(error, TimeoutError):
-        return f"{who} does not answer"
+        return f"{who}: it does not answer"
+    if isinstance(error, ConnectionError) and error.errno:
+        return f"{who}: {os.strerror(error.errno)}"  # the loop's own words name the address once more
     if isinstance(error, OSError):
         return f"{who}: {error.strerror or error}"
-    return f"{error}; is its protocol the one of `security.protocol`?"
+    return str(error) if known else f"{error}; is its protocol the one of `security.protocol`?"
