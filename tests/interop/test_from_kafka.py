@@ -87,7 +87,8 @@ def batches(bootstrap: str, topic: str, partitions: int) -> dict[int, list[bytes
     """Every committed batch and marker of a topic, byte for byte as the brokers have it."""
 
     async def read() -> dict[int, list[bytes]]:
-        cluster = await Cluster.open(ClientSettings((parse_address(bootstrap, "broker"),)))
+        addresses = tuple(parse_address(each, "broker") for each in bootstrap.split(","))
+        cluster = await Cluster.open(ClientSettings(addresses))
         try:
             return await all_batches(cluster, topic, partitions)
         finally:
