@@ -159,6 +159,24 @@ async def test_what_comes_again_goes_alone_until_it_is_taken() -> None:
         assert values(broker.logs["t"][0]) == numbers(5)
 
 
+@pytest.mark.parametrize("is_away", [False, True])
+async def test_after_a_connection_that_broke_while_nothing_was_under_way_one_goes_alone_too(is_away: bool) -> None:
+    """Another leader, or one that has begun anew, may not know the producer either."""
+    async with rig() as (broker, producer):
+        await producer.send("t", 0, batch(b"0"))
+        broker.away = is_away
+        broker.cut()
+        await a_quiet_while()  # until the producer has seen it, which nothing tells
+        broker.logs["t"][0].forget_producers()
+        broker.next(PRODUCE, refusing(ErrorCode.not_enough_replicas))
+        sent = await send_all(producer, 4, first=1)
+        if is_away:
+            await until(lambda: producer.down is not None)
+            broker.away = False
+        await asyncio.gather(*sent)
+        assert values(broker.logs["t"][0]) == numbers(5)
+
+
 async def test_a_lost_connection_loses_and_doubles_nothing() -> None:
     """The batch before the cut had been appended: the broker says so when it comes again."""
     async with rig() as (broker, producer):

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 from tests.mirror.fake import FakeCluster
-from tests.support.waiting import in_time, until
+from tests.support.waiting import a_quiet_while, in_time, until
 
 from fairlead.mirror.books.book import Position
 from fairlead.mirror.bytes.limits import Limits
@@ -16,16 +16,17 @@ from fairlead.mirror.carrying.engine import Load
 from fairlead.mirror.carrying.making import Route
 from fairlead.mirror.lanes import Part
 from fairlead.mirror.ports import Place
+from fairlead.mirror.workers import scout as scouting
 from fairlead.mirror.workers.rows import Row, Tail
 from fairlead.mirror.workers.scout import Scout
 from fairlead.model.errors import Unreachable
 from fairlead.protocol.batch import records_of
 
 
-def load_of(source: FakeCluster, topic: str) -> Load:
-    """Its partition, which is empty."""
+def load_of(source: FakeCluster, topic: str, end: int = 0) -> Load:
+    """Its partition, with so many records that are not mirrored yet."""
     part = Part("a", source.made[topic].topic_id, topic, 0)
-    return Load(part, topic, Route(0, 1, by_key=False, keep_order=False), Limits(), Position(0, -1, topic, topic), 0)
+    return Load(part, topic, Route(0, 1, by_key=False, keep_order=False), Limits(), Position(0, -1, topic, topic), end)
 
 
 async def test_a_tail_of_a_deleted_topic_is_not_the_new_ones() -> None:
@@ -100,3 +101,37 @@ async def test_a_partition_that_has_no_leader_holds_up_no_other(monkeypatch: pyt
     assert [(tail.number, [record.value for record in records_of(bytes(tail.records))]) for tail in tails] == [
         (1, [b"there"])
     ]
+
+
+async def test_where_a_partition_ends_is_asked_again_once_little_is_left_of_what_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a hundred partitions that are far behind would be asked for ten times a second."""
+    monkeypatch.setattr(scouting, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(scouting, "NEAR_SECONDS", 0.1)
+    source, asked = FakeCluster("a"), list[Place]()
+
+    async def hand_on(row: Row) -> None: ...
+
+    async def ends(places: Iterable[Place], at: int) -> Mapping[Place, int]:
+        asked.extend(places)
+        return dict.fromkeys(places, 10_000)
+
+    monkeypatch.setattr(source, "offsets", ends)
+    scout = Scout(0, source.opened, hand_on)
+    source.make("t")
+    scout.take(0, load_of(source, "t", 10_000))
+    running = asyncio.create_task(scout.run())
+    try:
+        async with in_time():
+            scout.credit(0, 1, 0)
+            await a_quiet_while()  # long enough to tell its pace
+            asked.clear()
+            await a_quiet_while()
+            assert not asked
+            scout.credit(0, 9_500, 0)
+            await until(lambda: asked)
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running

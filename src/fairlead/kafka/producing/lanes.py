@@ -130,8 +130,9 @@ class Lane:
         """Of those that fly, while the lane is landing."""
         self._next_sequence = first_sequence
         self._known = False
-        """The broker has a batch of this epoch. Until then one goes alone: of a producer that it does not know, Kafka
-        takes any sequence for the first, also that of the batch behind one that it refused."""
+        """The broker has taken a batch of this epoch over this connection. Until then one goes alone: of a producer
+        that it does not know, Kafka takes any sequence for the first, also that of the batch behind one that it
+        refused. And one that was away knows nothing of producers whose records are a day old."""
         self._anew = False
         """The broker will not take the old sequences."""
 
@@ -148,6 +149,10 @@ class Lane:
     def adopt(self, producer_id: int, epoch: int) -> None:
         """Go on as another producer; nothing flies."""
         self.producer_id, self.epoch, self._next_sequence = producer_id, epoch, 0
+        self._known = False
+
+    def meet(self) -> None:
+        """Go on over another connection, perhaps to another broker; nothing flies."""
         self._known = False
 
     def depart(self) -> tuple[Waiting, list[Piece]]:
@@ -206,7 +211,7 @@ class Lane:
         self.waiting.extendleft(reversed(self.flying))
         self.flying.clear()
         self._answered = 0
-        self._known = False  # a broker that was away knows nothing of producers whose records are a day old
+        self._known = False
         if self._anew:
             self._anew = False
             self.epoch += 1

@@ -83,6 +83,7 @@ class ProducerLink:
         """Send the lane's batches from now on."""
         self.lanes.add(lane)
         lane.link = self
+        lane.meet()
         self._by_name = self._by_name or lane.topic_id == ZERO_UUID
         self.offer(lane)
 
@@ -118,6 +119,8 @@ class ProducerLink:
                 self._connection.versions.of(PRODUCE)
             except FairleadError as error:
                 self._owner.unreachable(self, str(error))
+            for lane in self.lanes:
+                lane.meet()
             self._needed.clear()  # also where one more was needed meanwhile: this is it
             self._schedule()
 

@@ -32,6 +32,8 @@ AHEAD_OFFSETS_MAX: Final = 1_000_000
 """Named and not acknowledged, of one partition. It bounds no memory: what the sink has fetched, it bounds itself."""
 LOOK_SECONDS: Final = 0.1
 """Between two questions where partitions end that are behind."""
+NEAR_SECONDS: Final = 1.0
+"""Where the rest of what is named takes longer, nobody needs to know yet what lies beyond."""
 
 
 class _Scouted:
@@ -47,6 +49,8 @@ class _Scouted:
         self.epoch = load.begin.epoch
         """Leader epoch of the record before `acknowledged`."""
         self.end = load.end
+        self.named_from, self.named_at = self.next, 0.0
+        """Where it stood, and the time, when a range was named last."""
         self.tailed = False
         self.unacknowledged: deque[tuple[int, int]] = deque()
         """Ends of tails that were handed on, and their bytes."""
@@ -54,6 +58,13 @@ class _Scouted:
     @property
     def room_until(self) -> int:
         return min(self.end, self.acknowledged + AHEAD_OFFSETS_MAX)
+
+    def is_near(self, now: float) -> bool:
+        """Whether what is named will soon be acknowledged, at its pace so far."""
+        left, moved, seconds = self.next - self.acknowledged, self.acknowledged - self.named_from, now - self.named_at
+        if left <= TAIL_RECORDS_MAX:
+            return True
+        return left * seconds <= moved * NEAR_SECONDS if moved else seconds <= NEAR_SECONDS
 
 
 class Scout:
@@ -75,6 +86,7 @@ class Scout:
         """Whose end is to be asked for."""
         self._away: str | None = None
         self._unacknowledged = 0
+        self._loop = asyncio.get_running_loop()
 
     @property
     def down(self) -> str | None:
@@ -146,6 +158,7 @@ class Scout:
         """Name what may be named; once all is acknowledged, ask or fetch what comes."""
         if scouted.next < scouted.room_until:
             scouted.next = scouted.room_until
+            scouted.named_from, scouted.named_at = scouted.acknowledged, self._loop.time()
             await self._hand_on(Ahead(scouted.number, scouted.next))
         elif scouted.next >= scouted.end:
             self._behind.add(scouted)
@@ -156,7 +169,8 @@ class Scout:
         """Ask where partitions end that have come to their end; those with little left are fetched here from now on."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            asked = list(self._behind)
+            now = self._loop.time()
+            asked = [scouted for scouted in self._behind if scouted.is_near(now)]
             if not asked:
                 continue
             try:
