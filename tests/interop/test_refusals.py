@@ -44,7 +44,7 @@ def librdkafka_producer(_: JavaVM, bootstrap: str) -> str:
     with pytest.raises(KafkaException) as refused:
         producer.init_transactions(SOON_SECONDS)
     assert refused.value.args[0].fatal()
-    # It calls the broker so as long as nothing has told it the broker's id.
+    # A broker is `bootstrap` to it until it has heard the broker's id.
     return str(refused.value.args[0].str()).replace("/bootstrap:", "/1:")
 
 

@@ -340,7 +340,7 @@ OF_LINKS = [
         "repair-below-the-position",
         "a repair that has read less than the position clears no note",
         "streamlog.applying.rows:FrameRows.finish_repair",
-        "repair.read_to < recorded",
+        "not has_read_all(self._draft, self._frame, repair)",
         "False",
         3,
         LINK_STORIES,

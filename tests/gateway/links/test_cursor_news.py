@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -160,30 +162,30 @@ async def test_a_replica_that_is_away_does_not_keep_cursors_from_another(
         await until(lambda: place(ny) == 5)
 
 
-async def test_while_every_link_has_much_before_it_cursors_are_told_seldom(
-    ny: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A row is of use only once those before it have arrived, and the next one takes its place. Nobody carries here, so
-    the link has all before it."""
-    monkeypatch.setattr(cursor_news, "BEHIND_COMMITS", 3)
-    async with Site("far", tmp_path, replace(FAST, cursors_behind_s=3600)) as source:
+@asynccontextmanager
+async def uncarried(ny: Site, folder: Path) -> AsyncIterator[Site]:
+    """A source with ten commits that a link to ny has before it, as nobody carries, the last of them a group's."""
+    async with Site("far", folder, replace(FAST, cursors_behind_s=3600)) as source:
         await source.stream(SHIPS)
         for number in range(9):
             await source.write(SHIPS, "a", b"%d" % number)
         await set_up(source, ny)
         await commit(source, 5)
+        yield source
+
+
+async def test_while_every_link_has_much_before_it_cursors_are_told_seldom(
+    ny: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row is of use only once those before it have arrived, and the next one takes its place."""
+    monkeypatch.setattr(cursor_news, "BEHIND_COMMITS", 3)
+    async with uncarried(ny, tmp_path) as source:
         await a_quiet_while()
         assert told(source) == []
 
 
 async def test_where_a_link_has_little_before_it_cursors_are_told_soon(ny: Site, tmp_path: Path) -> None:
-    """Nobody carries here either: nine commits are not much."""
-    async with Site("far", tmp_path, replace(FAST, cursors_behind_s=3600)) as source:
-        await source.stream(SHIPS)
-        for number in range(9):
-            await source.write(SHIPS, "a", b"%d" % number)
-        await set_up(source, ny)
-        await commit(source, 5)
+    async with uncarried(ny, tmp_path) as source:
         await until(lambda: told(source))
 
 

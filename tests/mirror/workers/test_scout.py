@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from tests.mirror.fake import FakeCluster
@@ -29,6 +29,18 @@ def load_of(source: FakeCluster, topic: str, end: int = 0) -> Load:
     return Load(part, topic, Route(0, 1, by_key=False, keep_order=False), Limits(), Position(0, -1, topic, topic), end)
 
 
+@asynccontextmanager
+async def running(scout: Scout) -> AsyncIterator[None]:
+    """Until the block ends."""
+    task = asyncio.create_task(scout.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
 async def test_a_tail_of_a_deleted_topic_is_not_the_new_ones() -> None:
     """It waits behind a tail of another topic when its own is made again, with the same place."""
     source, room = FakeCluster("a"), asyncio.Event()
@@ -46,27 +58,21 @@ async def test_a_tail_of_a_deleted_topic_is_not_the_new_ones() -> None:
     for number, topic in enumerate(("t", "u")):
         source.make(topic)
         scout.take(number, load_of(source, topic))
-    running = asyncio.create_task(scout.run())
-    try:
-        async with in_time():
-            await tailed("t", "u")
-            for topic in ("t", "u"):
-                source.put(topic, 0, [b"old"])
-            await until(lambda: tails)
-            held, made_again = tails[0].number, ("u", "t")[tails[0].number]
-            assert held in (0, 1)
-            scout.remove(1 - held)
-            source.fetched.clear()
-            source.make(made_again)
-            scout.take(2, load_of(source, made_again))
-            await tailed(made_again)
-            source.put(made_again, 0, [b"new"])
-            room.set()
-            await until(lambda: tails[1:])
-    finally:
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
+    async with in_time(), running(scout):
+        await tailed("t", "u")
+        for topic in ("t", "u"):
+            source.put(topic, 0, [b"old"])
+        await until(lambda: tails)
+        held, made_again = tails[0].number, ("u", "t")[tails[0].number]
+        assert held in (0, 1)
+        scout.remove(1 - held)
+        source.fetched.clear()
+        source.make(made_again)
+        scout.take(2, load_of(source, made_again))
+        await tailed(made_again)
+        source.put(made_again, 0, [b"new"])
+        room.set()
+        await until(lambda: tails[1:])
     assert [(tail.number, [record.value for record in records_of(bytes(tail.records))]) for tail in tails] == [
         (held, [b"old"]),
         (2, [b"new"]),
@@ -91,13 +97,8 @@ async def test_a_partition_that_has_no_leader_holds_up_no_other(monkeypatch: pyt
         source.make(topic)
         scout.take(number, load_of(source, topic))
     source.put("u", 0, [b"there"])
-    running = asyncio.create_task(scout.run())
-    try:
+    async with running(scout):
         await until(lambda: tails)
-    finally:
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
     assert [(tail.number, [record.value for record in records_of(bytes(tail.records))]) for tail in tails] == [
         (1, [b"there"])
     ]
@@ -121,17 +122,11 @@ async def test_where_a_partition_ends_is_asked_again_once_little_is_left_of_what
     scout = Scout(0, source.opened, hand_on)
     source.make("t")
     scout.take(0, load_of(source, "t", 10_000))
-    running = asyncio.create_task(scout.run())
-    try:
-        async with in_time():
-            scout.credit(0, 1, 0)
-            await a_quiet_while()  # long enough to tell its pace
-            asked.clear()
-            await a_quiet_while()
-            assert not asked
-            scout.credit(0, 9_500, 0)
-            await until(lambda: asked)
-    finally:
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
+    async with in_time(), running(scout):
+        scout.credit(0, 1, 0)
+        await a_quiet_while()  # long enough to tell its pace
+        asked.clear()
+        await a_quiet_while()
+        assert not asked
+        scout.credit(0, 9_500, 0)
+        await until(lambda: asked)

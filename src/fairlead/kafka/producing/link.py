@@ -119,8 +119,9 @@ class ProducerLink:
                 self._connection.versions.of(PRODUCE)
             except FairleadError as error:
                 self._owner.unreachable(self, str(error))
-            for lane in self.lanes:
-                lane.meet()
+            else:
+                for lane in self.lanes:
+                    lane.meet()
             self._needed.clear()  # also where one more was needed meanwhile: this is it
             self._schedule()
 

@@ -18,7 +18,7 @@ from fairlead.streamlog.applying.notes import LinkNotes, has_read_all
 from fairlead.streamlog.applying.outdated import note_outdated
 from fairlead.streamlog.applying.rows import FrameRows
 from fairlead.streamlog.frames.frame import Frame
-from fairlead.streamlog.numbers import mask_of, slice_of_number, slices_of_mask
+from fairlead.streamlog.numbers import mask_of, slices_of_mask
 from fairlead.streamlog.objects.columns import RowsOf
 from fairlead.streamlog.payloads import BehindPayload, PositionPayload
 from fairlead.streamlog.rows import Kind
@@ -79,7 +79,7 @@ def apply_frame(draft: Draft, frame: Frame, admission: Admission = ANYBODY) -> F
     rows.finish()
     note_outdated(draft, frame.source, rows.outdated)
     if frame.repair is not None:
-        rows.finish_repair(frame.repair, positions.get(slice_of_number(frame.repair.number), 0))
+        rows.finish_repair(frame.repair)
     else:
         _record(draft, frame, positions)
     return FrameOutcome(

@@ -25,7 +25,7 @@ from fairlead.streamlog import payloads
 from fairlead.streamlog.applying.admission import Admission
 from fairlead.streamlog.applying.cursors import CursorRows
 from fairlead.streamlog.applying.kept import KeptRows
-from fairlead.streamlog.applying.notes import OWNERSHIP, LinkNotes
+from fairlead.streamlog.applying.notes import OWNERSHIP, LinkNotes, has_read_all
 from fairlead.streamlog.applying.plain import PlainRows
 from fairlead.streamlog.applying.topics import NOT_ITS_OWN, TopicRows
 from fairlead.streamlog.batch_rows import check_batch_row
@@ -362,10 +362,10 @@ class FrameRows:
         """Note what of tails has come, once all rows are applied."""
         note_claimed(self._draft, self._claimed)
 
-    def finish_repair(self, repair: Repair, recorded: int) -> None:
+    def finish_repair(self, repair: Repair) -> None:
         """Clear the note of the repaired partition if all that its slice has passed is here now."""
         named = self._frame.topics.get(repair.number)
-        if named is None or not repair.last or repair.read_to < recorded:
+        if named is None or not repair.last or not has_read_all(self._draft, self._frame, repair):
             return
         note = self.notes.of(named.incarnation, repair.partition)
         run = (self._frame.run.epoch, self._frame.run.counter)
