@@ -316,15 +316,13 @@ class FakeCluster:
 
     async def create(
         self, topic: str, partitions: int, configs: Mapping[str, str], replication: int = CLUSTERS_OWN
-    ) -> bool:
+    ) -> None:
         self._answers()
         self._may_make(topic)
         self.replicas[topic] = replication
-        if topic in self.made:
-            return False
-        self.make(topic, partitions)
-        self.made[topic].configs.update({name: Setting(value, True) for name, value in configs.items()})
-        return True
+        if topic not in self.made:
+            self.make(topic, partitions)
+            self.made[topic].configs.update({name: Setting(value, True) for name, value in configs.items()})
 
     def _may_make(self, topic: str) -> None:
         if topic in self.may_not_make:

@@ -271,6 +271,7 @@ def test_exactly_once_is_refused_where_there_are_no_transactions(brokers: list[R
     [
         (["--whitelist", "a", "--blacklist", "b"], "exactly one of --whitelist and --blacklist"),
         ([], "exactly one of --whitelist and --blacklist"),
+        (["--whitelist", ""], "and it may not be empty"),
         (["--whitelist", "["], "--whitelist '['"),
         (["--whitelist", "a", "--queue.size", "-1"], "--queue.size"),
         (["--whitelist", "a", "--http", "here"], "--http 'here'"),

@@ -93,3 +93,27 @@ async def test_with_new_topics_switched_off_those_that_were_to_be_mirrored_are_t
         await until(lambda: world.b.values("t") == numbers(0, 7))
         await a_quiet_while()
     assert "new" not in world.b.made
+
+
+async def test_a_source_that_has_not_begun_is_waited_for_in_every_line_and_named_at_the_end(world: World) -> None:
+    """Not only once: who looks later must see that nothing comes of it, and why."""
+    late = FakeCluster("c")
+    late.away = True
+    late.make("of-c")
+    late.put("of-c", 0, numbers(0, 2))
+    async with world.running(world.a, late) as mirror:
+        await until(lambda: any("c is away" in line for line in world.said))
+        world.said.clear()
+        await until(lambda: any("nothing behind; waits for c: cluster c" in line for line in world.said))
+    assert mirror.tally.notes["c"].startswith("nothing was mirrored from it: cluster c ")
+    async with world.running(world.a, late) as mirror:
+        await until(lambda: any("waits for c: " in line for line in world.said))
+        late.come_back()
+        await until(lambda: world.b.values("of-c") == numbers(0, 2))
+        assert list(mirror.waits()) == []
+    assert "c" not in mirror.tally.notes
+
+
+async def test_a_mirror_that_begins_says_of_what_it_has_not_begun_with(world: World) -> None:
+    """It waits for all of its sources, before any of them has been asked."""
+    assert list(world.mirror(world.a).waits()) == ["waits for a: it has not begun yet"]

@@ -51,6 +51,21 @@ async def test_the_mirrors_own_position_counts_more_than_what_another_left(world
     assert world.b.values("t") == numbers(0, 12)
 
 
+async def test_from_the_second_start_on_it_does_not_matter_what_another_mirror_left(world: World) -> None:
+    """Connect's topic of offsets may be deleted, though `--from` still stands in somebody's script. Topics that are
+    made again at the destination begin at their start: it is this mirror that has committed to the group since."""
+    copied(world, "t", 7)
+    write(world.b, "mm2-offsets.A.internal", entry("A", "t", 0, 6))
+    await world.once(begin="mm2")
+    del world.b.made["mm2-offsets.A.internal"]
+    world.a.put("t", 0, numbers(10, 12))
+    await world.once(begin="mm2")
+    assert world.b.values("t") == numbers(0, 12)
+    del world.b.made["t"]
+    await world.once(begin="mm1")
+    assert world.b.values("t") == numbers(0, 12)
+
+
 async def test_a_mirror_begins_where_a_file_says(world: World, tmp_path: Path) -> None:
     """What is not in it begins at its start."""
     copied(world, "t", 4)
@@ -72,13 +87,16 @@ async def test_a_dry_run_says_what_is_taken_over(world: World) -> None:
 
 
 async def test_nothing_begins_where_there_is_nothing_to_take_over(world: World) -> None:
-    """Neither from a MirrorMaker 2 that left no offsets, nor from a group without a name."""
+    """Neither from a MirrorMaker 2 that left no offsets, nor from a group without a name, nor from one that has
+    committed nothing: all that another mirror has copied would come twice."""
     world.a.make("t")
     world.a.put("t", 0, numbers(0, 5))
     with pytest.raises(BadRequest, match="--from mm2"):
         await world.once(begin="mm2")
     with pytest.raises(InvalidValue, match="--from group"):
         await world.once(begin="mm1", group=None)
+    with pytest.raises(BadRequest, match="--from group: group g has committed nothing"):
+        await world.once(begin="mm1")
     assert "t" not in world.b.made
 
 

@@ -35,6 +35,22 @@ def test_a_file_has_lines_of_topic_partition_and_offset(tmp_path: Path) -> None:
     assert parse_from(str(file)) == From("file", offsets={("t", 0): 12, ("u", 3): 0})
 
 
+def test_a_mark_before_the_first_line_is_none_of_its_topic(tmp_path: Path) -> None:
+    """PowerShell writes it; the partition would begin at its start, and all of it come twice."""
+    file = tmp_path / "offsets"
+    file.write_bytes(b"\xef\xbb\xbft,0,12\r\n")
+    assert parse_from(str(file)).offsets == {("t", 0): 12}
+
+
+@pytest.mark.parametrize(("content", "said"), [(b"# t,0,12\n", "no line of topic"), (b"t\xff,0,12", "not UTF-8")])
+def test_a_file_that_says_of_no_partition_where_it_begins_is_refused(content: bytes, said: str, tmp_path: Path) -> None:
+    """All would begin at its start, and come twice."""
+    file = tmp_path / "offsets"
+    file.write_bytes(content)
+    with pytest.raises(InvalidValue, match=f"--from .*offsets: it .*{said}"):
+        parse_from(str(file))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -95,7 +95,7 @@ class Chosen:
         """Exactly one of the two. Raises: InvalidValue."""
         given = [text for text in (whitelist, blacklist) if text]
         if len(given) != 1:
-            raise InvalidValue("exactly one of --whitelist and --blacklist is needed")
+            raise InvalidValue("exactly one of --whitelist and --blacklist is needed, and it may not be empty")
         option = "--whitelist" if whitelist else "--blacklist"
         return cls(expression_of(given[0], option), excludes=not whitelist)
 

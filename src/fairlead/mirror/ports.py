@@ -214,9 +214,8 @@ class Cluster(Protocol):
 
     async def create(
         self, topic: str, partitions: int, configs: Mapping[str, str], replication: int = CLUSTERS_OWN
-    ) -> bool:
-        """Make a topic with so many replicas; one that is there stays as it is. Whether it was made; also False where
-        an attempt did it whose answer was lost."""
+    ) -> None:
+        """Make a topic with so many replicas; one that is there stays as it is."""
         ...
 
     async def grow(self, topic: str, partitions: int) -> None: ...

@@ -70,7 +70,7 @@ async def _until_ended(flowing: Sequence[Flowing]) -> int:
     cut.cancel()
     if not ended.done():
         ended.cancel()
-        await asyncio.wait(running)
+        await asyncio.gather(*running, ended, return_exceptions=True)  # else asyncio tells of `ended` by itself
         return INTERRUPTED
     codes = ended.result()
     if signals.first is not None and any(each.was_cut_off for each in flowing):

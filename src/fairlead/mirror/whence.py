@@ -77,13 +77,15 @@ def read_offsets(file: Path) -> Mapping[tuple[str, int], int]:
     comment. The offset is the next one to mirror.
 
     Raises:
-        InvalidValue: a line is none, or names a partition again; the message says which.
+        InvalidValue: a line is none, or names a partition again; the message says which. Or there are none.
     """
     found: dict[tuple[str, int], int] = {}
     try:
-        lines = file.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidValue(f"--from {file}: {error}") from None
+        lines = file.read_text("utf-8-sig").splitlines()  # Windows' tools put a mark before the first letter
+    except OSError as error:
+        raise InvalidValue(f"--from {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InvalidValue(f"--from {file}: it is not UTF-8") from None
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -95,6 +97,8 @@ def read_offsets(file: Path) -> Mapping[tuple[str, int], int]:
         if place in found:
             raise InvalidValue(f"{where}: topic {place[0]}, partition {place[1]} stands in it twice")
         found[place] = offset
+    if not found:
+        raise InvalidValue(f"--from {file}: it has no line of topic,partition,offset")
     return found
 
 

@@ -57,6 +57,21 @@ def test_a_file_in_latin_1_is_read(tmp_path: Path) -> None:
     assert load_properties(file) == {"a": "café"}
 
 
+def test_a_mark_before_the_first_letter_is_none_of_the_first_key(tmp_path: Path) -> None:
+    """Java takes it for one, and then says that a key is missing which anybody sees in the file."""
+    file = tmp_path / "windows"
+    file.write_bytes(b"\xef\xbb\xbfa=b\r\n")
+    assert load_properties(file) == {"a": "b"}
+
+
+def test_a_file_in_utf_16_is_an_error_that_says_so(tmp_path: Path) -> None:
+    """As PowerShell's `>` writes it."""
+    file = tmp_path / "windows"
+    file.write_text("a=b", encoding="utf-16")
+    with pytest.raises(InvalidValue, match="windows: it is UTF-16; save it as UTF-8"):
+        load_properties(file)
+
+
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:

@@ -51,6 +51,7 @@ def test_a_loss_stops_its_partition_unless_the_command_line_says_otherwise() -> 
         ({"source_aliases": ["a b"]}, "--source.alias"),
         ({"target_alias": ""}, "--target.alias"),
         ({"replication": 0}, "--replication.factor"),
+        ({"replication": 32_768}, "--replication.factor 32768: write a number from 1 to 32,767"),
         ({"abort_on_send_failure": "maybe"}, "--abort.on.send.failure"),
         ({"commit_interval_ms": 0}, "--offset.commit.interval.ms"),
         ({"handler_args": "x"}, "--message.handler.args"),

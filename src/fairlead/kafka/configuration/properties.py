@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +34,8 @@ def read_properties(text: str) -> dict[str, str]:
 
 
 def load_properties(path: Path) -> dict[str, str]:
-    """The entries of the file at a path; UTF-8, or Latin-1 as Java's older files.
+    """The entries of the file at a path; UTF-8, or Latin-1 as Java's older files. The mark that Windows' tools put
+    before the first letter is none of the first key, as which Java reads it.
 
     Raises:
         InvalidValue: it cannot be read.
@@ -42,8 +44,10 @@ def load_properties(path: Path) -> dict[str, str]:
         data = path.read_bytes()
     except OSError as error:
         raise InvalidValue(f"{path}: {error.strerror}") from None
+    if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        raise InvalidValue(f"{path}: it is UTF-16; save it as UTF-8")
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = data.decode("latin-1")
     try:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from fairlead.mirror.books.connect import mirrormaker_ends
 from fairlead.mirror.ports import Cluster, Place
 from fairlead.mirror.whence import From
-from fairlead.model.errors import InvalidValue
+from fairlead.model.errors import BadRequest, InvalidValue
 
 
 class Begins(NamedTuple):
@@ -26,8 +26,10 @@ async def begins(
     group: str | None,
     starts: Mapping[Place, int],
     ends: Mapping[Place, int],
+    known: Collection[Place] = (),
 ) -> Begins:
-    """Where the partitions of `starts` and `ends` begin.
+    """Where the partitions of `starts` and `ends` begin. Those that are `known` were mirrored before, so what another
+    mirror left is nothing to them.
 
     Raises:
         BadRequest: there is nothing to begin from.
@@ -42,8 +44,14 @@ async def begins(
         case "time":
             return Begins(await source.offsets(places, begin.timestamp_ms), frozenset())
         case "group" | "mm2" | "file":
-            found = await _of_others(begin, source, destination, group, places)
-            taken = {place: found[place] for place in places if place in found}
+            asked = [place for place in places if place not in known]
+            found = await _of_others(begin, source, destination, group, asked) if asked else {}
+            taken = {place: found[place] for place in asked if place in found}
+            if begin.what == "group" and not taken and not known:
+                raise BadRequest(
+                    f"--from group: group {group} has committed nothing of the topics that are to be mirrored; without "
+                    "--from they begin at their start"
+                )
             return Begins({**starts, **taken}, frozenset(taken))
     return Begins(starts, frozenset())
 

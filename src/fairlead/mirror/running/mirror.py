@@ -72,6 +72,8 @@ class Mirror:
         self._engine = engine or LocalEngine(options.streams, options.queue_records, options.handler)
         self._along = Alongside(destination, options, self.tally, paces, say)
         self._upstreams = upstreams
+        self._not_begun = {upstream.label: "it has not begun yet" for upstream in upstreams}
+        """Sources that are not mirrored from yet, and why."""
         self._sources: list[Source] = []
         """Those that were opened."""
         self._begun: list[Source] = []
@@ -193,6 +195,7 @@ class Mirror:
             except TryAgain as error:
                 if self._options.once:
                     raise
+                self._not_begun[upstream.label] = str(error)
                 self._say(f"{upstream.label} is away: {error}")
                 self._work.spawn(self._start_later(upstream))
         if self._options.once:
@@ -241,6 +244,7 @@ class Mirror:
         )
         await source.start(topics, planned)
         self._begun.append(source)
+        del self._not_begun[upstream.label]
         source.pause(self.paused)
         if (used := streams_used(self._options.streams, len(planned))) < self._options.streams:
             self._say(f"{source.label}: {used} of {self._options.streams} streams have something to do")
@@ -262,8 +266,11 @@ class Mirror:
             await asyncio.sleep(self._paces.retry)
             with suppress(TryAgain):
                 await self._destination.refresh()
-                await self._start(upstream)
-                return
+                try:
+                    await self._start(upstream)
+                    return
+                except TryAgain as error:
+                    self._not_begun[upstream.label] = str(error)
 
     async def _keep_fresh(self, source: Source) -> None:
         pause = min(self._paces.topics, self._paces.retry)
@@ -302,7 +309,9 @@ class Mirror:
         """What it waits for, if anything is away."""
         if self._destination.down is not None:
             yield f"waits for the destination: {self._destination.down}"
-        for source in self._sources:
+        for label, why in self._not_begun.items():
+            yield f"waits for {label}: {why}"
+        for source in self._begun:
             if source.down is not None:
                 yield f"waits: {source.down}"
 
@@ -328,6 +337,8 @@ class Mirror:
         if not await settle(self._sources, self._paces.drain, groups):
             self.tally.unacknowledged = True
             self._say("the destination has not acknowledged everything; what is missing comes with the next start")
+        for label, why in self._not_begun.items():
+            self.tally.notes[label] = f"nothing was mirrored from it: {why}"
         await a_last_try(self._holding.release)
         for source in self._begun:
             await self._along.commit(source)

@@ -204,7 +204,8 @@ def _checked_syncs(words: Words) -> OffsetSyncs | None:
 def _checked_replication(replication: int) -> int:
     if replication != CLUSTERS_OWN and not 1 <= replication <= REPLICATION_MAX:
         raise InvalidValue(
-            f"--replication.factor {replication}: write a number from 1, or -1 for the destination's own"
+            f"--replication.factor {replication}: write a number from 1 to {REPLICATION_MAX:,}, or -1 for the "
+            "destination's own"
         )
     return replication
 
