@@ -316,13 +316,15 @@ class FakeCluster:
 
     async def create(
         self, topic: str, partitions: int, configs: Mapping[str, str], replication: int = CLUSTERS_OWN
-    ) -> None:
+    ) -> bool:
         self._answers()
         self._may_make(topic)
         self.replicas[topic] = replication
-        if topic not in self.made:
-            self.make(topic, partitions)
-            self.made[topic].configs.update({name: Setting(value, True) for name, value in configs.items()})
+        if topic in self.made:
+            return False
+        self.make(topic, partitions)
+        self.made[topic].configs.update({name: Setting(value, True) for name, value in configs.items()})
+        return True
 
     def _may_make(self, topic: str) -> None:
         if topic in self.may_not_make:

@@ -33,10 +33,10 @@ async def test_heartbeats_are_written_at_both_ends_and_mirrored(world: World) ->
 class WithoutHeartbeats(FakeCluster):
     """Refuses to make that topic."""
 
-    async def create(self, topic: str, *given: object) -> None:
+    async def create(self, topic: str, *given: object) -> bool:
         if topic == "heartbeats":
             raise BadRequest("not allowed")
-        await super().create(topic, *given)  # type: ignore[arg-type]
+        return await super().create(topic, *given)  # type: ignore[arg-type]
 
 
 async def test_where_heartbeats_are_refused_records_are_mirrored_all_the_same(world: World) -> None:

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -416,6 +417,60 @@ async def test_a_topic_that_is_gone_at_the_destination_is_mirrored_from_its_star
     del world.b.made["t"]
     await world.once()
     assert world.b.values("t") == numbers(0, 3)
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+async def test_a_topic_that_the_destination_does_not_show_for_a_moment_is_not_mirrored_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, exactly_once: bool
+) -> None:
+    """A broker that has just begun, or is cut off from its cluster, has not heard of it: it is there as it is made."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 3))
+    await world.once(exactly_once=exactly_once)
+    named, hidden = world.b.topics, {"t"}
+
+    async def topics(names: Iterable[str] | None) -> Mapping[str, Topic]:
+        return {name: each for name, each in (await named(names)).items() if names is not None or name not in hidden}
+
+    monkeypatch.setattr(world.b, "topics", topics)
+    async with world.running(exactly_once=exactly_once):
+        await until(lambda: any("there after all" in said for said in world.said))
+        hidden.clear()
+        world.a.put("t", 0, numbers(3, 5))
+        await until(lambda: world.b.values("t")[-1] == b"4")
+    assert world.b.values("t") == numbers(0, 5)
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+async def test_a_topic_that_is_made_again_begins_anew_also_if_its_answers_are_lost(
+    world: World, monkeypatch: pytest.MonkeyPatch, exactly_once: bool
+) -> None:
+    """The next try finds it there, and empty."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 3))
+    await world.once(exactly_once=exactly_once)
+    del world.b.made["t"]
+    create = world.b.create
+
+    async def lost(topic: str, *given: Any) -> bool:
+        await create(topic, *given)
+        raise TryAgain("no answer")
+
+    monkeypatch.setattr(world.b, "create", lost)
+    async with world.running(exactly_once=exactly_once):
+        await until(lambda: world.b.values("t") == numbers(0, 3))
+
+
+async def test_a_partition_that_came_while_the_mirror_was_down_is_mirrored_from_its_start(world: World) -> None:
+    """Whatever `--from` says, which is for those that were there at the first start."""
+    world.a.make("t", 2)
+    world.a.put("t", 0, numbers(0, 3))
+    await world.once(begin="latest")
+    world.a.put("t", 0, numbers(3, 5))
+    await world.a.grow("t", 3)
+    world.a.put("t", 2, numbers(0, 4))
+    await world.once(begin="latest")
+    assert [world.b.values("t", number) for number in range(3)] == [numbers(3, 5), [], numbers(0, 4)]
 
 
 async def test_a_partition_of_which_nobody_can_tell_where_it_begins_holds_up_no_other(

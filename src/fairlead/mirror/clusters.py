@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Final
 
 from fairlead import kafka
@@ -85,9 +84,12 @@ class KafkaCluster:
 
     async def create(
         self, topic: str, partitions: int, configs: Mapping[str, str], replication: int = CLUSTERS_OWN
-    ) -> None:
-        with suppress(AlreadyExists):
+    ) -> bool:
+        try:
             await self._cluster.create_topic(topic, partitions, configs, replication)
+        except AlreadyExists:
+            return False
+        return True
 
     async def grow(self, topic: str, partitions: int) -> None:
         await self._cluster.create_partitions(topic, partitions)

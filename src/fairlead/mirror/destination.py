@@ -26,7 +26,7 @@ from fairlead.mirror.exactly.lane import Ground
 from fairlead.mirror.exactly.lanes import Lanes
 from fairlead.mirror.lanes import LANES, Part, lane_of
 from fairlead.mirror.names import REGISTRY, positions_topic
-from fairlead.mirror.ports import CLUSTERS_OWN, Cluster, Sender, Topic
+from fairlead.mirror.ports import CLUSTERS_OWN, LOG_END, Cluster, Place, Sender, Topic
 from fairlead.model.clock import Clock
 from fairlead.model.errors import FairleadError, InvalidValue
 
@@ -94,10 +94,18 @@ class Destination:
         """The topics, as of the last look."""
         return self._topics
 
-    async def make(self, topic: str, partitions: int, source: Mapping[str, Setting], copied: Copied) -> Topic:
-        """Make a topic like the source's. Raises: BadRequest, TryAgain."""
-        await self.cluster.create(topic, partitions, configs_for(source, copied), self._replication)
-        return await self._look(topic, 1)
+    async def make(
+        self, topic: str, partitions: int, source: Mapping[str, Setting], copied: Copied
+    ) -> tuple[Topic, bool]:
+        """Make a topic like the source's; the topic, and whether it was made, as `Cluster.create` knows it. Raises:
+        BadRequest, TryAgain."""
+        was_made = await self.cluster.create(topic, partitions, configs_for(source, copied), self._replication)
+        return await self._look(topic, 1), was_made
+
+    async def has_records(self, topic: Topic) -> bool:
+        """Whether anything was ever written to it. Raises: NotFound, TryAgain."""
+        places = [Place(topic.name, number) for number in range(topic.partitions)]
+        return any((await self.cluster.offsets(places, LOG_END)).values())
 
     async def grow(self, topic: str, partitions: int) -> Topic:
         """Give a topic more partitions. Raises: BadRequest, TryAgain."""

@@ -214,8 +214,9 @@ class Cluster(Protocol):
 
     async def create(
         self, topic: str, partitions: int, configs: Mapping[str, str], replication: int = CLUSTERS_OWN
-    ) -> None:
-        """Make a topic with so many replicas; one that is there stays as it is."""
+    ) -> bool:
+        """Make a topic with so many replicas; one that is there stays as it is. Whether it was made; also False where
+        an attempt did it whose answer was lost."""
         ...
 
     async def grow(self, topic: str, partitions: int) -> None: ...

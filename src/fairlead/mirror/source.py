@@ -120,8 +120,8 @@ class Source:
         options, book = self._options, self._book()
         looping = self._origins.looping
         to = self._destination.cluster.id
-        known = self._returning
-        return plan_topics(self.cluster, there, here, to, options, book, taken, looping, known, self.aliases, begin)
+        known, made, aliases = self._returning, self._topics.made, self.aliases
+        return plan_topics(self.cluster, there, here, to, options, book, taken, looping, known, aliases, begin, made)
 
     async def start(self, topics: TopicPlan, planned: Sequence[Planned]) -> None:
         """Make the topics and begin to mirror. Where it could not, it may be called again.
@@ -150,6 +150,7 @@ class Source:
         recorded = self._book().positions
         # Before anything is fetched: whoever began at the end goes on from there, also if nothing came until a restart.
         await self._destination.begin(fresh)
+        self._topics.begun(topics)
         # Nothing is awaited from here on: what is known is begun, and what could not be is planned again the next time.
         self._known.update({topic.source.name: topic.source for topic in topics})
         were_late = set[Part]().union(*(self._late.pop(topic.source.name, ()) for topic in topics))

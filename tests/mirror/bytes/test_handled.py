@@ -19,9 +19,11 @@ from fairlead.mirror.bytes import handled as module
 from fairlead.mirror.bytes.handled import COLUMNS, Changed, handled, handler_named
 from fairlead.mirror.bytes.limits import Limits
 from fairlead.mirror.bytes.rewriter import Rewriter
+from fairlead.mirror.bytes.source import SourceBatch
 from fairlead.model.errors import InvalidValue
 from fairlead.protocol.batch import read_header
 from fairlead.protocol.records import CODECS, Record
+from fairlead.records import decode
 
 
 def changed(handler: Any, *batches: bytes, position: int = 0) -> Changed:
@@ -31,7 +33,12 @@ def changed(handler: Any, *batches: bytes, position: int = 0) -> Changed:
 def records_of(found: Changed) -> list[Said]:
     """What is sent in the end."""
     assert found.refused is None
-    return sent(Rewriter(Limits()).take(found.batches).outgoing)
+    return sent(Rewriter(Limits()).take(batches_in(found)).outgoing)
+
+
+def batches_in(found: Changed) -> list[SourceBatch]:
+    """Of all calls."""
+    return [batch for call in found.calls for batch in call.batches]
 
 
 def same(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -53,7 +60,7 @@ def test_a_function_that_changes_nothing_changes_nothing(
         patch.setattr(module, "BODY_BYTES_MAX", body_bytes_max)
         found = changed(same, *batches, position=position)
     assert records_of(found) == expected
-    ends = [(batch.header.base_offset, batch.header.last_offset) for batch in found.batches]
+    ends = [(batch.header.base_offset, batch.header.last_offset) for batch in batches_in(found)]
     assert all(before[1] < after[0] for before, after in pairwise(ends))
     if ends:
         assert position <= ends[0][0]
@@ -87,8 +94,8 @@ def test_records_are_left_out_and_changed(codec: int) -> None:
     records = [Record(10 + i, i, b"k%d" % i, b"v%d" % i, (("h", None),)) for i in range(10)]
     found = changed(even_in_capitals, batch_of(records, codec=codec))
     assert records_of(found) == [(i, b"k%d" % i, b"V%d" % i, (("h", None),)) for i in range(0, 10, 2)]
-    assert [(batch.header.base_offset, batch.header.last_offset) for batch in found.batches] == [(10, 19)]
-    assert found.batches[0].header.codec == codec
+    assert [(batch.header.base_offset, batch.header.last_offset) for batch in batches_in(found)] == [(10, 19)]
+    assert batches_in(found)[0].header.codec == codec
 
 
 def test_what_is_missing_is_null_or_none() -> None:
@@ -107,7 +114,8 @@ def test_a_time_that_is_null_is_the_batch_s_newest() -> None:
 
 def test_all_may_be_left_out() -> None:
     """The position moves all the same."""
-    assert changed(lambda batch: batch.slice(0, 0), batch_of(some(4))) == ([], None)
+    found = changed(lambda batch: batch.slice(0, 0), batch_of(some(4)))
+    assert (batches_in(found), found.refused) == ([], None)
     assert changed(same) == ([], None)
 
 
@@ -156,7 +164,7 @@ def with_column(name: str, values: Any) -> Any:
 def test_what_it_does_wrong_is_said_in_one_line(handler: Any, why: str) -> None:
     """With the offset; what came before is there."""
     found = changed(handler, batch_of(some(3, first=40)))
-    assert found.batches == []
+    assert found.calls == []
     assert found.refused is not None
     assert found.refused[:2] == (40, 42)
     assert why in found.refused.why
@@ -168,7 +176,8 @@ def test_records_that_it_gives_without_rising_offsets_get_some() -> None:
     """It may sort them."""
     found = changed(lambda batch: batch.take(pa.array([2, 0])), batch_of(some(3, first=40)))
     assert [record[1] for record in records_of(found)] == [b"2", b"0"]
-    assert [(batch.header.base_offset, batch.header.last_offset) for batch in found.batches] == [(40, 42)]
+    assert [(batch.header.base_offset, batch.header.last_offset) for batch in batches_in(found)] == [(40, 42)]
+    assert [(call.first, call.until, call.mixed) for call in found.calls] == [(40, 42, True)]
 
 
 def test_a_batch_that_does_not_hold_together_is_refused() -> None:
@@ -176,6 +185,15 @@ def test_a_batch_that_does_not_hold_together_is_refused() -> None:
     found = changed(same, spoiled(batch_of(some(3, first=40)), b"\xff" * 50))
     assert found.refused is not None
     assert "offset 40" in found.refused.why
+
+
+def test_what_was_made_before_such_a_batch_is_not_refused_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it was another call: a position never goes back."""
+    monkeypatch.setattr(decode, "GROUP_BYTES", 1)
+    found = changed(same, batch_of(some(3, first=40)), spoiled(batch_of(some(3, first=43)), b"\xff" * 50))
+    assert [(call.first, call.until, call.mixed) for call in found.calls] == [(40, 42, False)]
+    assert found.refused is not None
+    assert found.refused[:2] == (43, 45)
 
 
 def test_a_function_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:

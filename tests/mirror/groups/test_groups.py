@@ -309,6 +309,23 @@ async def test_where_a_function_leaves_out_records_nothing_is_counted(world: Wor
     assert world.b.values("t")[at_destination:][-len(unread) :] == unread
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_where_a_function_sorts_records_no_group_skips_any(world: World, restarts: bool) -> None:
+    """Any of what one call was given may lie anywhere in what it has made."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 3))
+    if restarts:
+        await world.once(handler="tests.mirror.test_handler:newest_first")
+    world.a.made["t"].logs[0].append(build_batch([(b"k", value) for value in numbers(3, 9)], timestamp_ms=1))
+    commit(world.a, "g1", 6)
+    commit(world.a, "g2", 9)
+    await world.once(handler="tests.mirror.test_handler:newest_first")
+    place = at(world.b, "g1")
+    assert place is not None
+    assert set(world.b.values("t")[place:]) >= set(numbers(6, 9))
+    assert at(world.b, "g2") == 9
+
+
 # ---------------------------------------------------------------- topics that are dealt by key
 
 

@@ -2,8 +2,10 @@
 
 The function gets and gives record batches of Arrow with the columns of `COLUMNS`. What it gives must have `value`; if
 `key`, `timestamp` or `headers` are missing, records have no key, the time of the newest record, and no headers. It may
-keep `offset`, which says of which record each one was made. `topic` and `partition` say where records come from; where
-they go is not the function's choice. It may not give more records than there were offsets.
+keep `offset`, which says of which record each one was made. Where it does not, or sorts them, all that one call has
+made belongs to all that it was given: a position stands before it or behind it, never within. `topic` and `partition`
+say where records come from; where they go is not the function's choice. It may not give more records than there were
+offsets.
 """
 
 from __future__ import annotations
@@ -34,10 +36,22 @@ _WHO: Final = "the message handler gave"
 Handler = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
+class Call(NamedTuple):
+    """What one call of the user's function has made."""
+
+    batches: list[SourceBatch]
+    first: int
+    """The source's offset of the first record that it was given,"""
+    until: int
+    """and of the last one."""
+    mixed: bool
+    """The offsets of its records do not say of which of the source's they were made."""
+
+
 class Changed(NamedTuple):
     """What the user's function has made of batches."""
 
-    batches: list[SourceBatch]
+    calls: list[Call]
     """In order of the source's offsets."""
     refused: Refused | None
     """What it failed at, or what cannot be sent; nothing behind it was looked at."""
@@ -73,14 +87,15 @@ def _with_args(function: Callable[[pa.RecordBatch, str], pa.RecordBatch], args: 
 
 def handled(batches: Sequence[SourceBatch], handler: Handler, topic: str, partition: int) -> Changed:
     """The batches of a partition after `handler`; the codec is that of the first one, and offsets are the source's."""
-    made: list[SourceBatch] = []
+    made: list[Call] = []
     last = batches[-1].header.last_offset if batches else -1
     first = max(batches[0].low, batches[0].header.base_offset) if batches else 0
     try:
         for decoded in _decoded(batches, topic, partition):
             if decoded.num_rows:
                 first, until = decoded["offset"][0].as_py(), decoded["offset"][-1].as_py()
-                made += _encoded(_asked(handler, decoded), first, until, batches[0].header)
+                made.append(_call(_asked(handler, decoded), first, until, batches[0].header))
+                first = until + 1
     except (CorruptBatch, InvalidValue) as error:
         return Changed(made, Refused(first, last, f"offset {first}: {error}"))
     return Changed(made, None)
@@ -125,12 +140,18 @@ def _asked(handler: Handler, given: pa.RecordBatch) -> pa.RecordBatch:
     return found
 
 
-def _encoded(found: pa.RecordBatch, first: int, until: int, like: BatchHeader) -> Iterator[SourceBatch]:
-    """Raises: InvalidValue."""
+def _call(found: pa.RecordBatch, first: int, until: int, like: BatchHeader) -> Call:
+    """What the function gave for these offsets. Raises: InvalidValue."""
     if not found.num_rows:
-        return
+        return Call([], first, until, mixed=False)
+    kept = _kept_offsets(found, first, until)
+    offset = _spread(found.num_rows, first, until) if kept is None else kept
+    return Call(list(_encoded(found, offset, until, like)), first, until, mixed=kept is None)
+
+
+def _encoded(found: pa.RecordBatch, offset: Longs, until: int, like: BatchHeader) -> Iterator[SourceBatch]:
+    """Raises: InvalidValue."""
     columns = RecordColumns(found, _WHO)
-    offset = _offsets(found, first, until)
     time = _times(found, like)
     for body in columns.bodies(0, found.num_rows, time, offset, BODY_BYTES_MAX):
         last = int(offset[body.until]) - 1 if body.until < found.num_rows else until
@@ -146,18 +167,22 @@ def _batch(body: memoryview, first: Any, last: int, times: Longs, codec: int) ->
     return SourceBatch(header, memoryview(whole), int(first))
 
 
-def _offsets(found: pa.RecordBatch, first: int, until: int) -> Longs:
-    """The source's offset of each record: as they are given, or spread over those that there were.
-
-    Raises:
-        InvalidValue: there are more records than offsets.
-    """
-    count = found.num_rows
+def _kept_offsets(found: pa.RecordBatch, first: int, until: int) -> Longs | None:
+    """The source's offset of each record, as they are given; None: they are not, or do not rise."""
     if "offset" in found.schema.names and not found["offset"].null_count:
         given = cast(found, "offset", pa.int64(), _WHO).to_numpy(zero_copy_only=False)
         if given[0] >= first and given[-1] <= until and bool((np.diff(given) > 0).all()):
             rising: Longs = np.ascontiguousarray(given)
             return rising
+    return None
+
+
+def _spread(count: int, first: int, until: int) -> Longs:
+    """An offset for each record, of those that there were.
+
+    Raises:
+        InvalidValue: there are more records than offsets.
+    """
     if count > until - first + 1:
         raise InvalidValue(
             f"the message handler gave {count:,} records for {until - first + 1:,} offsets; it may not give more"

@@ -44,6 +44,9 @@ class Outgoing(NamedTuple):
     """The last of the source's offsets that the batch settles: its last record, or a hole behind it."""
     max_timestamp: int
     how: How
+    mixed: bool = False
+    """Its records are of any of these offsets, and so are those of other batches that are sent with it: a function of
+    the user's has put them in another order."""
 
     @property
     def size_bytes(self) -> int:

@@ -34,6 +34,7 @@ class _Sent(NamedTuple):
     last_offset: int
     records: int
     size_bytes: int
+    mixed: bool
     how: str
     partition: int
     at: int | None
@@ -177,7 +178,8 @@ class ExactCopy(Copy):
         outgoing = send.outgoing
         self._land(outgoing)
         offsets, sizes = (outgoing.first_offset, outgoing.last_offset), (outgoing.records, outgoing.size_bytes)
-        portion.sent.append(_Sent(*offsets, *sizes, str(outgoing.how), send.partition, at))
+        how = outgoing.mixed, str(outgoing.how)
+        portion.sent.append(_Sent(*offsets, *sizes, *how, send.partition, at))
         self._moved(self)
 
     def refuse(self, outgoing: Outgoing, error: BadRequest) -> None:

@@ -38,6 +38,9 @@ class Sent(Protocol):
     @property
     def size_bytes(self) -> int: ...
 
+    @property
+    def mixed(self) -> bool: ...
+
 
 class Line:
     """Begins where the books say; of a partition whose place at the destination they do not know, with the first
@@ -49,6 +52,8 @@ class Line:
         self._left = 0
         """What must still be mirrored before a stretch is kept; the one that the position had is."""
         self._last: Segment | None = None
+        self._mixed_end: int | None = None
+        """Where mixed batches end at the destination that the partition has not passed yet."""
         if begin.at >= 0:
             run = begin.offset - begin.since
             self._last = Segment(begin.since, begin.at - run, run, begin.sent - run)
@@ -57,6 +62,9 @@ class Line:
         """A batch is at the destination, at `offset` if that was told."""
         first, records = sent.first_offset, sent.records
         last = self._last
+        if sent.mixed:
+            self._heard_mixed(sent, offset)
+            return
         if offset is None:
             offset = -1 if last is None else last.destination_end
         if offset >= 0:
@@ -69,11 +77,22 @@ class Line:
         if offset >= 0:
             self.passed(sent.last_offset + 1, offset + records)
 
+    def _heard_mixed(self, sent: Sent, offset: int | None) -> None:
+        """Only once all of them are there, anything is known of what lies behind them."""
+        if offset is not None:
+            if self._last is None:
+                self._begin(sent.first_offset, offset)
+            self._mixed_end = offset + sent.records
+        self._sent += sent.records
+        self._left -= sent.size_bytes
+
     def passed(self, source: int, destination: int | None = None) -> None:
         """The partition goes on at `source`, and at the destination behind all before, or at `destination`."""
         last = self._last
         if last is None:
             return
+        if self._mixed_end is not None and source > last.end:
+            destination, self._mixed_end = max(self._mixed_end, destination or 0), None
         if destination is None:
             destination = last.destination_end
         if (source, destination) != (last.end, last.destination_end):

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from fairlead.mirror.bytes.buffers import Buffers
 from fairlead.mirror.bytes.committed import Committed
-from fairlead.mirror.bytes.handled import Handler, handled
+from fairlead.mirror.bytes.handled import Call, Handler, handled
 from fairlead.mirror.bytes.limits import Limits
 from fairlead.mirror.bytes.outgoing import Outgoing, Refused
 from fairlead.mirror.bytes.repartition import Repartitioner
@@ -92,14 +92,44 @@ class Maker:
         if self._handler is None:
             return self._add_as_it_is(origin, group, sends, steps)
         changed = handled(group, self._handler, self._part.topic, self._part.partition)
-        if changed.batches:
-            why = self._add_as_it_is(origin, changed.batches, sends, steps)
+        for call in changed.calls:
+            add = self._add_mixed if call.mixed else self._add_call
+            why = add(origin, call, sends, steps)
             if why is not None:
                 return why
         # Also where the function has left the last records out.
         until = group[-1].header.last_offset + 1 if changed.refused is None else changed.refused.first_offset
         steps.append((0, until))
         return _why(changed.refused)
+
+    def _add_call(
+        self,
+        origin: str,
+        call: Call,
+        sends: list[tuple[str, int, Outgoing]],
+        steps: list[tuple[int, int]],
+    ) -> str | None:
+        """Add the sends of what a call of the user's function has made; why the partition cannot go on behind them."""
+        return self._add_as_it_is(origin, call.batches, sends, steps) if call.batches else None
+
+    def _add_mixed(
+        self,
+        origin: str,
+        call: Call,
+        sends: list[tuple[str, int, Outgoing]],
+        steps: list[tuple[int, int]],
+    ) -> str | None:
+        """The same where nobody knows of which of the source's records each one was made: all of it is one step, and
+        where a record of it cannot be sent, none of it is."""
+        found: list[tuple[str, int, Outgoing]] = []
+        why = self._add_as_it_is(origin, call.batches, found, [])
+        if why is not None:
+            return f"of what was made of offsets {call.first} to {call.until}: {why}"
+        for to, partition, each in found:
+            its = each._replace(first_offset=call.first, last_offset=call.until, mixed=True)
+            sends.append((to, partition, its))
+        steps.append((len(found), call.until + 1))
+        return None
 
     def _add_as_it_is(
         self,

@@ -12,7 +12,7 @@ from fairlead.mirror.configs import Copied, Setting
 from fairlead.mirror.destination import Destination
 from fairlead.mirror.planning.plan import PlannedTopic
 from fairlead.mirror.planning.returning import Returning
-from fairlead.mirror.ports import Cluster
+from fairlead.mirror.ports import Cluster, Topic
 from fairlead.mirror.report import Tally
 from fairlead.model.errors import BadRequest, FairleadError, NotFound, TryAgain
 
@@ -37,6 +37,13 @@ class Topics:
         self._tally = tally
         self._refused: set[str] = set()
         """Topics that stand still for that."""
+        self.made: set[str] = set()
+        """Those of the destination that were not there when they were looked at, and in which nothing was begun yet:
+        none of what the books say of them is there, also if a later look finds them."""
+
+    def begun(self, topics: Iterable[PlannedTopic]) -> None:
+        """The books say where these begin."""
+        self.made.difference_update(topic.to for topic in topics)
 
     async def ready(self, topics: Iterable[PlannedTopic]) -> list[PlannedTopic]:
         """Those of these that can be mirrored now: they were made or have grown where that was planned, and what they
@@ -79,12 +86,28 @@ class Topics:
 
     async def _make(self, topic: PlannedTopic, settings: Mapping[str, Setting]) -> None:
         name = topic.source.name
+        found, was_made = self._destination.topics.get(topic.to), False
         if topic.makes:
             if topic.to != name:
                 await self._destination.enter_topic(topic.to, self._origins.path(name))
-            found = await self._destination.make(topic.to, topic.partitions, settings, self._copied)
-            if self._returning.is_same(name, found):
-                raise TryAgain(f"the destination's topic {topic.to} is there after all")
-        elif topic.grows:
+            self.made.add(topic.to)
+            found, was_made = await self._destination.make(topic.to, topic.partitions, settings, self._copied)
+        if topic.is_new and found is not None and not was_made:
+            await self._check_new(topic, found)
+        if topic.grows:
             await self._destination.grow(topic.to, topic.partitions)
             self._tally.notes[name] = "it got more partitions, so keys have other partitions from now on"
+
+    async def _check_new(self, topic: PlannedTopic, found: Topic) -> None:
+        """Make sure that a topic was not there when it was planned. A broker that has just begun, or is cut off, shows
+        topics late that were there all the time; then all would be mirrored again.
+
+        Raises:
+            NotFound
+            TryAgain: it was there, or is another one than was planned.
+        """
+        is_old = self._returning.is_same(topic.source.name, found) or await self._destination.has_records(found)
+        if is_old:
+            self.made.discard(topic.to)
+        if is_old or (topic.makes and found.partitions != topic.partitions):
+            raise TryAgain(f"the destination's topic {topic.to} is there after all; a broker did not show it")

@@ -56,6 +56,8 @@ class PlannedTopic:
     """Whether the destination's topic gets more partitions."""
     partitions: int
     """Of the destination, then."""
+    is_new: bool
+    """Whether nothing of what the books say of it is there: it was not there, as it was looked at first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,10 @@ def plan_topics(
     returning: Returning,
     aliases: Aliases | None,
     begin: From,
+    made: Container[str],
 ) -> TopicPlan:
-    """Which topics of `there` go where among those of `here`; `begin` is for those that are in no books.
+    """Which topics of `there` go where among those of `here`; `begin` is for those that are in no books. `made` are
+    those of `here` that were made since, or were to be, and in which nothing was begun.
 
     A topic that was mirrored before, or that has as many partitions at both ends, grows with its source. One that
     somebody else made with fewer partitions stays as it is, unless all are to grow.
@@ -96,18 +100,18 @@ def plan_topics(
         if begin.what != "latest" and (there[name].topic_id, to) not in known and returning.is_same(name, here.get(to))
     }
     topics = tuple(
-        _planned_topic(there[name], to, here.get(to), options.grows_all or book.knows(source.id, name))
+        _planned_topic(there[name], to, here.get(to), options.grows_all or book.knows(source.id, name), to in made)
         for name, to in named.carried.items()
         if name not in twice
     )
     return TopicPlan(topics, named.refused, {**named.left_out, **twice})
 
 
-def _planned_topic(source: Topic, to: str, found: Topic | None, follows: bool) -> PlannedTopic:
+def _planned_topic(source: Topic, to: str, found: Topic | None, follows: bool, was_made: bool) -> PlannedTopic:
     if found is None:
-        return PlannedTopic(source, to, makes=True, grows=False, partitions=source.partitions)
+        return PlannedTopic(source, to, makes=True, grows=False, partitions=source.partitions, is_new=True)
     grows = follows and found.partitions < source.partitions
-    return PlannedTopic(source, to, False, grows, source.partitions if grows else found.partitions)
+    return PlannedTopic(source, to, False, grows, source.partitions if grows else found.partitions, was_made)
 
 
 async def plan_partitions(
@@ -131,6 +135,7 @@ async def plan_partitions(
     ends, untold = await _told(source, places, LATEST)
     starts, more = await _told(source, list(ends), EARLIEST)
     untold |= more
+    begun = {(part.topic_id, part.topic, at.to) for part, at in book.positions.items() if part.cluster == source.id}
     known = {Place(part.topic, part.partition) for part in book.positions if part.cluster == source.id}
     fresh = await begins(begin, source, destination, group, starts, ends, known)
     planned = []
@@ -142,8 +147,11 @@ async def plan_partitions(
                 planned.append(_planned_later(part, topic.to, untold[place]))
                 continue
             # What a MirrorMaker 2 has copied went with its topic.
-            taken = place in fresh.taken_over and not (topic.makes and begin.what == "mm2")
-            where = fresh.offsets[place] if taken or place not in fresh.taken_over else starts[place]
+            taken = place in fresh.taken_over and not (topic.is_new and begin.what == "mm2")
+            # One that came later is mirrored from its start, whether the mirror ran when it came or not.
+            is_later = not topic.is_new and (topic.source.topic_id, topic.source.name, topic.to) in begun
+            other = place in fresh.taken_over or (is_later and begin.what == "latest")
+            where = fresh.offsets[place] if taken or not other else starts[place]
             each = _planned(part, topic, options, book, starts[place], where, ends[place])
             planned.append(replace(each, taken_over=taken and not each.known))
     return planned
@@ -186,7 +194,7 @@ def _planned(
             f"{topic.to} has {topic.partitions} partitions at the destination, and --preserve.partitions asks for this "
             "number; give it more partitions"
         )
-    if position is not None and (topic.makes or position.to != topic.to):
+    if position is not None and (topic.is_new or position.to != topic.to):
         position = None  # what was mirrored went with the topic at the destination, or is in another one
     elif position is None and book.made_again(part):
         fresh = start
