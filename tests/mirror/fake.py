@@ -33,6 +33,7 @@ from fairlead.model.errors import (
     Fenced,
     InvalidValue,
     NotAllowed,
+    NotTried,
     SwitchedOff,
     TryAgain,
     UnknownTopic,
@@ -451,6 +452,9 @@ class FakeFeed:
         self._cluster.open -= 1
 
 
+_Queued = tuple[str, int, Outgoing, bool, "asyncio.Future[int | None]"]
+
+
 class FakeSender:
     """Writes into the cluster's logs; what is sent while the cluster is away waits, in order."""
 
@@ -458,7 +462,7 @@ class FakeSender:
         self._cluster = cluster
         self._on_id = on_id
         self.producer_id = 1_000 + next(_ids)
-        self._queue: asyncio.Queue[tuple[str, int, Outgoing, asyncio.Future[int | None]]] = asyncio.Queue()
+        self._queue: asyncio.Queue[_Queued] = asyncio.Queue()
         self._task = asyncio.create_task(self._run())
         cluster.open += 1
 
@@ -466,21 +470,25 @@ class FakeSender:
     def down(self) -> str | None:
         return f"cluster {self._cluster.id} does not answer" if self._cluster.away else None
 
-    def send(self, topic: str, partition: int, outgoing: Outgoing) -> asyncio.Future[int | None]:
+    def send(
+        self, topic: str, partition: int, outgoing: Outgoing, *, in_order: bool = False
+    ) -> asyncio.Future[int | None]:
         future: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
-        self._queue.put_nowait((topic, partition, outgoing, future))
+        self._queue.put_nowait((topic, partition, outgoing, in_order, future))
         return future
 
     async def _run(self) -> None:
         if self._on_id is not None:
             await self._on_id(self.producer_id)
         while True:
-            topic, partition, outgoing, future = await self._queue.get()
+            topic, partition, outgoing, in_order, future = await self._queue.get()
             while self._cluster.away:
                 await self._cluster.changed()
             error = self._cluster.refusal(topic, partition, outgoing)
             if error is not None:
                 future.set_exception(error)
+                if in_order:
+                    self._give_up_behind(topic, partition)
                 continue
             head = outgoing.of_producer(self.producer_id, 0, 0)
             offset = self._cluster.made[topic].logs[partition].append(head + bytes(outgoing.body))
@@ -489,6 +497,15 @@ class FakeSender:
                 await self._cluster.changed()
             if not future.done():
                 future.set_result(offset)
+
+    def _give_up_behind(self, topic: str, partition: int) -> None:
+        for _ in range(self._queue.qsize()):
+            queued = self._queue.get_nowait()
+            *place, _, in_order, future = queued
+            if in_order and place == [topic, partition]:
+                future.set_exception(NotTried("it lies behind what was refused"))
+            else:
+                self._queue.put_nowait(queued)
 
     async def close(self) -> None:
         self._task.cancel()

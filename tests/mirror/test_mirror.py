@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fairlead.mirror.bytes.outgoing import Outgoing
+from fairlead.mirror.carrying.standing import Standing
 from fairlead.mirror.configs import Setting
 from fairlead.mirror.names import positions_topic
 from fairlead.mirror.patience import insisting
@@ -417,6 +418,29 @@ async def test_a_topic_that_is_gone_at_the_destination_is_mirrored_from_its_star
     del world.b.made["t"]
     await world.once()
     assert world.b.values("t") == numbers(0, 3)
+
+
+async def test_nothing_lands_before_what_was_refused(world: World) -> None:
+    """What was under way behind it comes with it, once the reason is mended."""
+    world.a.make("t")
+    values = [b"%060000d" % number for number in range(40)]
+    world.a.put("t", 0, values)
+    world.b.held = {"t"}
+    async with world.running() as mirror:
+        await until(lambda: [copy.records_under_way for copy in each_copy(mirror)] == [40])
+        world.b.refuses = lambda topic, partition, outgoing: "no" if values[9] in bytes(outgoing.body) else None
+        world.b.held.clear()
+        world.b.change()
+        await until(lambda: mirror.tally.stops)
+    assert world.b.values("t") == values[: len(world.b.values("t"))]
+    world.b.refuses = lambda topic, partition, outgoing: None
+    await world.once()
+    assert world.b.values("t") == values
+
+
+def each_copy(mirror: Mirror) -> list[Standing]:
+    """What it carries."""
+    return [copy for source in mirror.sources for copy in source.copies.values()]
 
 
 @pytest.mark.parametrize("exactly_once", [False, True])

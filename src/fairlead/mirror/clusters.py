@@ -212,8 +212,10 @@ class KafkaSender:
     def down(self) -> str | None:
         return self._producer.down
 
-    def send(self, topic: str, partition: int, outgoing: Outgoing) -> asyncio.Future[int | None]:
-        return self._producer.send(topic, partition, outgoing)
+    def send(
+        self, topic: str, partition: int, outgoing: Outgoing, *, in_order: bool = False
+    ) -> asyncio.Future[int | None]:
+        return self._producer.send(topic, partition, outgoing, in_order=in_order)
 
     async def close(self) -> None:
         await self._producer.close()

@@ -124,9 +124,12 @@ class Sender(Protocol):
         """What it waits for, if anything is away."""
         ...
 
-    def send(self, topic: str, partition: int, outgoing: Outgoing) -> asyncio.Future[int | None]:
+    def send(
+        self, topic: str, partition: int, outgoing: Outgoing, *, in_order: bool = False
+    ) -> asyncio.Future[int | None]:
         """Queue a batch. The future has its offset once it is durable (None: it is there, at an offset that nobody
-        knows), or the error by which the destination refused it for good."""
+        knows), or the error by which the destination refused it for good. One that is to be `in_order` fails by
+        NotTried where another such one of its partition that was sent before it is refused."""
         ...
 
     async def close(self) -> None: ...

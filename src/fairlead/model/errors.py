@@ -202,6 +202,10 @@ class BatchTooLarge(BadRequest):
     """A record batch is larger than the message size limit."""
 
 
+class NotTried(BadRequest):
+    """Something before it was refused for good, and it was to come behind that or not at all."""
+
+
 class OutOfOrderSequence(BadRequest):
     """An idempotent producer's sequence does not follow its last one."""
 

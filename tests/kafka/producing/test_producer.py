@@ -25,7 +25,7 @@ from tests.support.waiting import a_quiet_while, until
 
 from fairlead.kafka import Producer, ProduceSettings, TopicPartition
 from fairlead.kafka.connecting.versions import INIT_PRODUCER_ID, METADATA, PRODUCE
-from fairlead.model.errors import BadRequest, BatchTooLarge, Closed, Fenced, InvalidValue, NotAllowed
+from fairlead.model.errors import BadRequest, BatchTooLarge, Closed, Fenced, InvalidValue, NotAllowed, NotTried
 from fairlead.protocol.batch import read_header, records_of
 
 ONE_A_REQUEST = ProduceSettings(request_bytes_max=1)
@@ -255,6 +255,29 @@ async def test_a_refused_batch_fails_alone_and_those_behind_it_go_on() -> None:
         assert await asyncio.gather(*rest) == [1, 2, 3]
         assert values(broker.logs["t"][0]) == [b"0", b"2", b"3", b"4"]
         assert {epoch for epoch, _ in sequences(broker)} == {0}
+
+
+@pytest.mark.parametrize("cut", [False, True])
+async def test_none_of_those_in_order_lands_before_one_that_is_refused(cut: bool) -> None:
+    """Neither those that were under way, nor those that waited; another's go on, and so do those that come then."""
+    async with rig() as (broker, producer):
+        answers = (appended_then_cut(broker), None) if cut else (None, None)
+        bad = refusing(ErrorCode.invalid_record, "no key")
+        broker.next(PRODUCE, *answers, bad)
+        sent = [producer.send("t", 0, batch(b"%d" % number), in_order=number != 4) for number in range(9)]
+        await asyncio.wait(sent)
+        found = [each.exception() for each in sent]
+        refused = next(number for number, error in enumerate(found) if error is not None)
+        assert type(found[refused]) is BadRequest
+        assert "INVALID_RECORD" in str(found[refused])
+        behind = [number for number in range(refused + 1, 9) if number != 4]
+        assert {type(found[number]) for number in behind} == {NotTried}
+        assert found[4] is None
+        again = [producer.send("t", 0, batch(b"%d" % number), in_order=True) for number in [refused, *behind]]
+        await asyncio.gather(*again)
+        landed = values(broker.logs["t"][0])
+        assert [value for value in landed if value != b"4"] == [value for value in numbers(9) if value != b"4"]
+        assert landed.count(b"4") == 1
 
 
 async def test_the_first_batch_of_all_may_be_refused() -> None:

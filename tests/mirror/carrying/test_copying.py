@@ -16,7 +16,7 @@ from fairlead.mirror.carrying.copying import Copy, Made
 from fairlead.mirror.carrying.making import Maker, Route
 from fairlead.mirror.lanes import Part
 from fairlead.mirror.report import Tally
-from fairlead.model.errors import BadRequest, BatchTooLarge
+from fairlead.model.errors import BadRequest, BatchTooLarge, NotTried
 
 PART = Part("a", bytes(range(16)), "t", 0)
 
@@ -73,7 +73,9 @@ class Producer:
     def down(self) -> str | None:
         return None
 
-    def send(self, topic: str, partition: int, outgoing: Outgoing) -> asyncio.Future[int | None]:
+    def send(
+        self, topic: str, partition: int, outgoing: Outgoing, *, in_order: bool = False
+    ) -> asyncio.Future[int | None]:
         future: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         self._desk.sent.append((self._origin, outgoing, future))
         return future
@@ -150,6 +152,24 @@ async def test_a_batch_that_has_become_too_large_is_fetched_again_once_all_is_an
     assert len(desk.sent) == 5
     await desk.answer(4)
     assert len(desk.sent) == 7
+
+
+async def test_what_was_not_tried_behind_it_comes_again_with_it() -> None:
+    """And nothing is sent between the refusal and the moment in which it is heard."""
+    desk = Desk()
+    large = one(0)._replace(records=2)
+    desk.copy.take(Made([("a", 0, large), ("a", 0, one(2))], [(1, 2, 0), (1, 3, 0)]))
+    futures = [future for _, _, future in desk.sent]
+    futures[0].set_exception(BatchTooLarge("MESSAGE_TOO_LARGE"))
+    futures[1].set_exception(NotTried("behind"))
+    desk.copy.take(Made([("a", 0, one(3))], [(1, 4, 0)]))
+    assert len(desk.sent) == 2
+    await asyncio.sleep(0)
+    assert (desk.again, desk.copy.stopped, desk.copy.position.offset) == (1, None, 0)
+    desk.copy.take(Made([("a", 0, one(0)), ("a", 0, one(1))], [(1, 1, 0), (1, 2, 0)]))
+    await desk.answer(2)
+    await desk.answer(3)
+    assert desk.copy.position.offset == 2
 
 
 async def test_one_record_that_is_too_large_stops_its_partition() -> None:

@@ -50,7 +50,9 @@ class Desk:
     async def enter(self, producer_id: int, origin: str) -> None:
         pass
 
-    def send(self, topic: str, partition: int, outgoing: Outgoing) -> asyncio.Future[int | None]:
+    def send(
+        self, topic: str, partition: int, outgoing: Outgoing, *, in_order: bool = False
+    ) -> asyncio.Future[int | None]:
         self.sent.append((outgoing.first_offset, outgoing.last_offset))
         future: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         future.set_result(0)

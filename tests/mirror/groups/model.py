@@ -60,7 +60,9 @@ class Way:
 
     # ------------------------------------------------------------ the producer
 
-    def send(self, topic: str, partition: int, outgoing: Outgoing) -> asyncio.Future[int | None]:
+    def send(
+        self, topic: str, partition: int, outgoing: Outgoing, *, in_order: bool = False
+    ) -> asyncio.Future[int | None]:
         """It is durable at once, and answered later."""
         future: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         self._unanswered.append((len(self.destination), future))

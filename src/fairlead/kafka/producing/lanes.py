@@ -9,6 +9,9 @@ In a transaction, what would need other sequences ends the transaction instead, 
 good. A lane that is not *joined* sends nothing: its partition is not in the transaction yet, and what it sent could end
 up in the one before.
 
+Batches that are *in order* fail with the first of them that is refused, if they are behind it: none of them lands
+before it.
+
 A *steady* lane never gets others: a batch that would need them fails, as one that is refused, and all behind it.
 """
 
@@ -23,7 +26,7 @@ from kio.schema.errors import ErrorCode
 
 from fairlead.kafka.errors import error_of, is_unexplained, kind_of, may_pass, name_of
 from fairlead.kafka.values import TopicPartition
-from fairlead.model.errors import Aborted, BadRequest, FairleadError, Fenced, another
+from fairlead.model.errors import Aborted, BadRequest, FairleadError, Fenced, NotTried, another
 from fairlead.protocol.client_produce import Outcome, Piece
 from fairlead.protocol.wire import ZERO_UUID
 
@@ -79,11 +82,12 @@ class Link(Protocol):
 class Waiting:
     """A batch that was not acknowledged yet."""
 
-    __slots__ = ("attempts", "batch", "done", "sequence", "unexplained")
+    __slots__ = ("attempts", "batch", "done", "in_order", "sequence", "unexplained")
 
-    def __init__(self, batch: Batch, done: asyncio.Future[int | None]) -> None:
+    def __init__(self, batch: Batch, done: asyncio.Future[int | None], *, in_order: bool = False) -> None:
         self.batch = batch
         self.done = done
+        self.in_order = in_order
         self.sequence = _UNSENT
         self.attempts = 0
         self.unexplained = 0
@@ -135,6 +139,8 @@ class Lane:
         refused. And one that was away knows nothing of producers whose records are a day old."""
         self._anew = False
         """The broker will not take the old sequences."""
+        self._broken: FairleadError | None = None
+        """Why one was refused that was to be in order; the others are not tried any more."""
 
     @property
     def may_send(self) -> bool:
@@ -212,6 +218,7 @@ class Lane:
         self.flying.clear()
         self._answered = 0
         self._known = False
+        self._give_up_behind()
         if self._anew:
             self._anew = False
             self.epoch += 1
@@ -233,6 +240,17 @@ class Lane:
                 waiting.done.set_exception(error)
         self.flying.clear()
         self.waiting.clear()
+
+    def _give_up_behind(self) -> None:
+        """Fail what was to be in order behind one that was refused. Only now: what flew until now may be there."""
+        error, self._broken = self._broken, None
+        if error is None:
+            return
+        behind = [waiting for waiting in self.waiting if waiting.in_order]
+        self.waiting = deque(waiting for waiting in self.waiting if not waiting.in_order)
+        for waiting in behind:
+            if not waiting.done.done():
+                waiting.done.set_exception(NotTried(f"it lies behind what was refused: {error}"))
 
     def _keep_whole(self, waiting: Waiting, outcome: Outcome, kind: type[FairleadError]) -> None:
         """Raises: Aborted: not all of the transaction can be written."""
@@ -273,6 +291,8 @@ class Lane:
             error = BadRequest(f"{error}, {waiting.unexplained} times")
         if not waiting.done.done():
             waiting.done.set_exception(error)
+        if waiting.in_order:
+            self._broken = self._broken or error
         if self._steady:
             self.refuse(error)
             return

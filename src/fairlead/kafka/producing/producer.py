@@ -1,8 +1,8 @@
 """An idempotent producer of whole batches: those of a partition take effect in the order of `send`, each once.
 
-What passes by itself is tried again until it is closed. What a broker refuses for good fails alone; the batches behind
-it go on. In a transaction a batch whose topic is not there any more is refused too. Batches are not copied: their bytes
-go to the socket as they are, behind a head with this producer's id.
+What passes by itself is tried again until it is closed. What a broker refuses for good fails alone, and the batches
+behind it go on, unless they are to be in order. In a transaction a batch whose topic is not there any more is refused
+too. Batches are not copied: their bytes go to the socket as they are, behind a head with this producer's id.
 """
 
 from __future__ import annotations
@@ -113,9 +113,10 @@ class Producer:
         """What it waits for; None if all is taken."""
         return self._seeker.trouble
 
-    def send(self, topic: str, partition: int, batch: Batch) -> asyncio.Future[int | None]:
+    def send(self, topic: str, partition: int, batch: Batch, *, in_order: bool = False) -> asyncio.Future[int | None]:
         """Queue a batch. The future has its base offset once all replicas in sync have it (None: they had it already,
-        at an offset that is not told), or why it was refused: a kind of BadRequest; Fenced."""
+        at an offset that is not told), or why it was refused: a kind of BadRequest; Fenced. One that is to be
+        `in_order` fails by NotTried where another such one of its partition that was sent before it is refused."""
         done: asyncio.Future[int | None] = self._loop.create_future()
         if self._ended is not None:
             done.set_exception(another(self._ended))
@@ -130,7 +131,7 @@ class Producer:
         if lane.ended is not None:
             done.set_exception(another(lane.ended))
             return done
-        lane.waiting.append(Waiting(batch, done))
+        lane.waiting.append(Waiting(batch, done, in_order=in_order))
         if self._join is not None and not lane.joined:
             self._join(lane)
         if lane.link is None:

@@ -2,9 +2,10 @@
 
 Order is kept: sends go to the producer in the order of the source's offsets, and a producer keeps the order of each
 partition of the destination. A batch of another origin goes through another producer, so it waits until everything
-before it is acknowledged. A send that is refused for good stops the partition: nothing after it is sent, and the
-position stays below it. One of many records that has become too large, since the destination takes less than it said,
-is no such: once all is answered, the partition is fetched again from its position, for smaller batches.
+before it is acknowledged. A send that is refused for good stops the partition: nothing after it is sent, nothing lands
+behind it where the partition keeps its number, and the position stays below it. One of many records that has become too
+large, since the destination takes less than it said, is no such: once all is answered, the partition is fetched again
+from its position, for smaller batches.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from fairlead.mirror.carrying.settled import Settled, Step
 from fairlead.mirror.carrying.standing import Standing
 from fairlead.mirror.lanes import Part
 from fairlead.mirror.report import Tally
-from fairlead.model.errors import BatchTooLarge
+from fairlead.model.errors import BatchTooLarge, NotTried
 
 BYTES_UNDER_WAY_MAX = 8 * 1024 * 1024
 """Of one partition; so that one whose leader is away does not take the memory of the others."""
@@ -32,8 +33,11 @@ BYTES_UNDER_WAY_MAX = 8 * 1024 * 1024
 class Sender(Protocol):
     """The producer of one origin."""
 
-    def send(self, topic: str, partition: int, outgoing: Outgoing) -> asyncio.Future[int | None]:
-        """Queue one batch; the future has its offset at the destination once it is durable there."""
+    def send(
+        self, topic: str, partition: int, outgoing: Outgoing, *, in_order: bool = False
+    ) -> asyncio.Future[int | None]:
+        """Queue one batch; the future has its offset at the destination once it is durable there. `in_order`: nothing
+        that was sent so behind it is durable before it."""
         ...
 
 
@@ -89,6 +93,8 @@ class Copy(Standing):
         self._senders = senders
         self._waiting: deque[_Waiting] = deque()
         self._sent = 0
+        self._last: asyncio.Future[int | None] | None = None
+        """What was sent last, until it was heard what became of it."""
         self._origin = ""
         self._again = again
         self._smaller = smaller
@@ -157,13 +163,22 @@ class Copy(Standing):
         self._waiting.append(_Waiting(origin, partition, outgoing, step))
 
     def _pump(self) -> None:
-        while self._waiting and (self._sent == 0 or self._goes_along(self._waiting[0])):
+        while self._waiting and not self._fails and (self._sent == 0 or self._goes_along(self._waiting[0])):
             item = self._waiting.popleft()
             self._origin = item.origin
             self._alone = not self._is_proven(item)
             self._sent += 1
-            future = self._senders(item.origin).send(self.to, item.partition, item.outgoing)
+            # The partitions of others are theirs alone; where the key deals records, several come into one.
+            in_order = self._line is not None
+            future = self._senders(item.origin).send(self.to, item.partition, item.outgoing, in_order=in_order)
             future.add_done_callback(partial(self._answered, item))
+            self._last = future
+
+    @property
+    def _fails(self) -> bool:
+        """Whether what was sent last is refused, or was not tried, which is about to be heard."""
+        last = self._last
+        return last is not None and last.done() and not last.cancelled() and last.exception() is not None
 
     def _goes_along(self, item: _Waiting) -> bool:
         """Whether it may go behind what has no answer yet: if that is refused, nothing behind it may have landed."""
@@ -178,12 +193,16 @@ class Copy(Standing):
 
     def _answered(self, item: _Waiting, done: asyncio.Future[int | None]) -> None:
         self._sent -= 1
+        self._last = None if done is self._last else self._last
         self.records_under_way -= item.outgoing.records
         self.bytes_under_way -= item.outgoing.size_bytes
         if done.cancelled():
             return
         error = done.exception()
-        if error is not None and is_to_be_split(item.outgoing, error):
+        if isinstance(error, NotTried):
+            self._forget_waiting()
+            self._goes_back = True
+        elif error is not None and is_to_be_split(item.outgoing, error):
             self._forget_waiting()
             self._goes_back = True
             self._smaller(self, item.outgoing.size_bytes // 2)
