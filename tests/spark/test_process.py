@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +19,7 @@ from fairlead.spark import process as process_module
 from fairlead.spark import session as session_module
 from fairlead.spark.process import SparkFailed, SparkProcess
 from fairlead.spark.settings import SparkSettings
-from tests.support.waiting import in_time
+from tests.support.waiting import WAIT_SECONDS, in_time, until
 
 SETTINGS = SparkSettings("fairlead-test", "none", 1)
 
@@ -95,3 +98,28 @@ async def test_the_checkpoint_of_a_query_goes_with_it(tmp_path: Path, monkeypatc
     assert below(tmp_path)
     await spark.stop()
     assert below(tmp_path) == []
+
+
+async def test_a_start_that_is_given_up_fails_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while Spark starts: what is being started is killed, and that is no news to anybody."""
+    begun, killed = threading.Event(), threading.Event()
+
+    def start_session(*_: Any) -> Any:
+        begun.set()
+        killed.wait(WAIT_SECONDS)
+        raise RuntimeError("Java gateway process exited before sending its port number")
+
+    told: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    monkeypatch.setattr(session_module, "start_session", start_session)
+    monkeypatch.setattr(process_module, "kill_children", killed.set)
+    spark = SparkProcess(no_source, SETTINGS, {})
+    starting = asyncio.create_task(spark.start())
+    await until(begun.is_set)
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
+    await spark.stop()
+    await asyncio.sleep(0)  # what the thread has left for the loop is done
+    del spark, starting
+    gc.collect()
+    assert told == []

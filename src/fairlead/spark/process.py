@@ -70,8 +70,11 @@ class SparkProcess:
         clock = asyncio.get_running_loop().time
         began = clock()
         self._starting = self._thread.submit(self._start)
+        starting = asyncio.wrap_future(self._starting)
+        # Where nobody waits any more, `stop` kills what is being started; asyncio would tell of its failure by itself.
+        starting.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         try:
-            self._session = await asyncio.shield(asyncio.wrap_future(self._starting))
+            self._session = await asyncio.shield(starting)
         except Exception as error:
             raise SparkFailed(f"Spark did not start: {first_line(error)}") from error
         log.info("Spark started", seconds=round(clock() - began, 1))
