@@ -425,6 +425,18 @@ async def test_where_a_partition_begins_is_committed_before_anything_is_fetched(
     assert world.b.values("t") == numbers(5, 8)
 
 
+async def test_where_a_partition_begins_is_known_though_nothing_was_carried(world: World) -> None:
+    """Each start with `--once` mirrors what came since the one before, also if that was nothing at first."""
+    world.a.make("t", 3)
+    for partition in range(3):
+        world.a.put("t", partition, numbers(0, 3))
+    await world.once(exactly_once=True, begin="latest")
+    for partition in range(3):
+        world.a.put("t", partition, numbers(3, 5))
+    await world.once(exactly_once=True, begin="latest")
+    assert [world.b.values("t", partition) for partition in range(3)] == 3 * [numbers(3, 5)]
+
+
 @pytest.mark.parametrize("end", [20, 23])
 async def test_a_position_goes_over_what_was_lost(world: World, end: int) -> None:
     """Also if nothing has come since: else the loss would be told again with each start."""

@@ -50,6 +50,8 @@ class Destination:
         # Read to the end, whatever transactions are open there: nothing that a dead mirror has left hides who runs it.
         self._holders = Journal(cluster, positions_topic(name), HOLDER_LANE, committed=False, made=True)
         self._lanes: Lanes | None = None
+        self._first: Lanes | None = None
+        """Where others send in transactions: to write where partitions begin, before any of them has got one."""
         self._by_transactions = False
         """Positions are written with what lies below them."""
         self._topics: dict[str, Topic] = {}
@@ -171,10 +173,11 @@ class Destination:
         except BaseException:
             await lanes.close()
             raise
-        self._lanes, self._by_transactions = lanes, True
-        if not here:
-            await lanes.close()
-            self._lanes = None
+        self._by_transactions = True
+        if here:
+            self._lanes = lanes
+        else:
+            self._first = lanes
 
     @property
     def lanes(self) -> Lanes | None:
@@ -200,9 +203,14 @@ class Destination:
     # ------------------------------------------------------------ books
 
     async def begin(self, positions: Mapping[Part, Position]) -> None:
-        """Write where partitions begin, and wait until that is durable; where workers send in transactions, they do."""
+        """Write where partitions begin, and wait until that is durable. Where workers send in transactions, that is
+        done once, before they have lanes: they write where begins what comes then."""
         if self._lanes is not None:
             await self._lanes.begin(positions)
+        elif self._first is not None:
+            await self._first.begin(positions)
+            await self._first.close()
+            self._first = None
         else:
             await self.write_positions(positions)
 
@@ -250,8 +258,9 @@ class Destination:
 
     async def close(self) -> None:
         """Drop what is not acknowledged, and end."""
-        if self._lanes is not None:
-            await self._lanes.close()
+        for lanes in (self._lanes, self._first):
+            if lanes is not None:
+                await lanes.close()
         for sender in (*self._senders.values(), *([] if self._scribe is None else [self._scribe])):
             await sender.close()
         await self.cluster.close()
