@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo demo-failover demo-mirror demo-plants demo-shipping test test-fast check \
-	test-first-third test-second-third test-last-third test-with-clients test-with-kills \
+	class-archives test-first-third test-second-third test-last-third test-with-clients test-with-kills \
 	format simulate crash soak format-fixture interop bench bench-quick clean
 
 help: ## every target
@@ -48,7 +48,7 @@ demo-shipping: setup java ## ducks from Tokyo to London and Sydney: five offices
 test: setup java ## sets up what the tests need and runs them all; PYTEST_ARGS="-k name" some
 	scripts/interop-setup
 	@$(BIN)/python -m pip install --quiet --group charts
-	@$(MAKE) --no-print-directory --jobs 3 $(COMPUTING)
+	@$(MAKE) --no-print-directory --jobs 4 $(COMPUTING) class-archives
 	@$(MAKE) --no-print-directory --jobs 2 $(WAITING)
 
 # First what computes, in three parts, then what mostly waits for other processes and for the disk, in two: with a
@@ -66,6 +66,9 @@ PYTEST := $(BIN)/python -m pytest --timeout 300 --session-timeout 3600
 NONE_CHOSEN := || test $$? -eq 5
 
 $(WAITING): PYTEST := scripts/in-memory $(PYTEST) -o tmp_path_retention_policy=failed
+
+class-archives: setup
+	$(BIN)/python -m tests.support.class_archives
 
 test-first-third: setup
 	$(PYTEST) -m "not ($(WAITS))" $(PYTEST_ARGS) $(FIRST_THIRD) $(NONE_CHOSEN)

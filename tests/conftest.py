@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 
 import pytest
 import structlog
 
+from tests.support.class_archives import SPARK, SPARK_OPTIONS, archive_flags
+
 
 def pytest_configure() -> None:
     """What a shell starts in the background ignores Ctrl-C, and so do the processes that it starts."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.setdefault(SPARK_OPTIONS, " ".join(archive_flags(SPARK)))
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from tests.support.class_archives import SERVER, archive_flags
 from tests.support.ports import free_ports
 
 from benchmarks.systems.common import (
@@ -31,7 +32,7 @@ FLUSH = {"log.flush.interval.messages": 1}
 """Each append is on the disk before it is acknowledged, as at Fairlead; Kafka's default leaves that to the kernel."""
 SERVER_HEAP = ("-Xmx1G", "-Xms1G")
 """As kafka-server-start.sh."""
-SMALL_HEAP = ("-Xms192m", "-Xmx384m", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+SMALL_HEAP = ("-Xms192m", "-Xmx384m", "-XX:TieredStopAtLevel=1", "-Xshare:auto", *archive_flags(SERVER))
 SMALL = {
     "offsets.topic.num.partitions": 1,
     "transaction.state.log.num.partitions": 1,
@@ -107,13 +108,11 @@ class Kafka:
         self._daemon.stop()
 
     def _format(self, features: Mapping[str, int]) -> None:
-        command = [*("-Xmx256m", *_LOGGING, "-cp", f"{JARS}/*", "kafka.tools.StorageTool", "format")]
         options = ["-t", cluster_id(), "-c", str(self._file)]
         for feature, version in features.items():
             options += ["--feature", f"{feature}={version}"]
-        done = subprocess.run(
-            [find_java(os.environ), *command, *options], capture_output=True, text=True, timeout=60, check=False
-        )
+        command = java("kafka.tools.StorageTool", SMALL_HEAP, "format", *options)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"kafka storage format (is scripts/bench-setup done?): {done.stdout}{done.stderr}")
 

@@ -17,7 +17,6 @@ from benchmarks.systems.common import Daemon, answers
 from benchmarks.systems.common import properties as as_properties
 from benchmarks.systems.kafka import JARS, SMALL, SMALL_HEAP, cluster_id, java, server_properties
 
-from fairlead.spark.java import find_java
 from tests.support.ports import free_ports
 from tests.support.waiting import wait_until
 from tests.support.wires import Wire, Wires
@@ -173,11 +172,9 @@ def _format(nodes: Sequence[Node]) -> None:
     cluster = cluster_id()
     started = []
     for node in nodes:
-        command = java("kafka.tools.StorageTool", ("-Xmx128m",), "format", "-t", cluster, "-c", str(node.file))
+        command = java("kafka.tools.StorageTool", SMALL_HEAP, "format", "-t", cluster, "-c", str(node.file))
         log = (node.folder / "format.log").open("w")
-        started.append(
-            (node, log, subprocess.Popen([str(find_java(os.environ)), *command[1:]], stdout=log, stderr=log))
-        )
+        started.append((node, log, subprocess.Popen(command, stdout=log, stderr=log)))
     for node, log, process in started:
         wait_until(lambda process=process: process.poll() is not None, "the directory is formatted")  # type: ignore[misc]
         log.close()

@@ -9,11 +9,12 @@ from pathlib import Path
 from tests.interop.clients.base import PLAIN, SESSION_MS, Client, Membership, Message
 from tests.interop.clients.process import ProcessMember, run
 from tests.interop.site import Site
+from tests.support.class_archives import TOOLS, archive_flags
 from tests.support.records import Content
 from tests.support.waiting import WAIT_SECONDS
 
 JARS = Path(__file__).parents[3] / ".make" / "kafka"
-JVM_FLAGS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+JVM_FLAGS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", *archive_flags(TOOLS))
 """A small virtual machine that starts quickly."""
 PATIENCE = ("--timeout-ms", str(int(WAIT_SECONDS * 1000)))
 """The console consumer ends where nothing came for so long."""
