@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import httpx
@@ -13,6 +14,7 @@ from fairlead.cluster.cluster import Cluster
 from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.claims import CLAIM, Claims
+from fairlead.gateway.from_kafka.leaving import heard_ago_ms
 from fairlead.gateway.from_kafka.orders import KafkaOrders
 from fairlead.gateway.from_kafka.upstreams import RunningUpstreams
 from fairlead.gateway.jobs import JobRunner, Work
@@ -137,6 +139,7 @@ async def _open(
     claims = Claims(cluster)
     recoveries = Recoveries(cluster, links.new_gateways, links.commands, links.running)
     takeovers = Takeovers(cluster, links.running, links.new_gateways, Pulls(cluster, links.new_gateways))
+    takeovers.heard_of_kafka = partial(heard_ago_ms, upstreams)
     work: dict[str, Work] = {
         TRANSFER: links.transfers,
         TAKEOVER: takeovers,

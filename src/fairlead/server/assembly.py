@@ -30,7 +30,7 @@ from fairlead.gateway.app import build_app
 from fairlead.gateway.apply.http_protocol import HttpProtocol
 from fairlead.gateway.apply.socket import ApplyGateway
 from fairlead.gateway.claims import CLAIM, Claims
-from fairlead.gateway.from_kafka.leaving import obstacles
+from fairlead.gateway.from_kafka.leaving import heard_ago_ms, obstacles
 from fairlead.gateway.from_kafka.orders import KafkaOrders
 from fairlead.gateway.from_kafka.upstreams import RunningUpstreams
 from fairlead.gateway.jobs import JobRunner, Work
@@ -244,6 +244,7 @@ async def _start_http(
     recoveries = Recoveries(cluster, links.new_gateways, links.commands, links.running)
     takeovers = Takeovers(cluster, links.running, links.new_gateways, Pulls(cluster, links.new_gateways))
     takeovers.of_kafka = partial(obstacles, upstreams)
+    takeovers.heard_of_kafka = partial(heard_ago_ms, upstreams)
     work: dict[str, Work] = {
         TRANSFER: links.transfers,
         TAKEOVER: takeovers,

@@ -25,6 +25,7 @@ class Upstream:
     answers: Heard = Heard.ALL
     why: str = ""
     asked: list[None] = field(default_factory=list)
+    heard_ago_ms: int | None = None
 
     async def look_again(self) -> Heard:
         self.asked.append(None)
@@ -95,3 +96,17 @@ async def test_a_paused_cluster_is_not_asked(desk: Desk) -> None:
     of_kafka = await obstacles(cast(RunningUpstreams, Upstreams(upstream)), stream, [topic])
     assert "is paused" in of_kafka(shard, topic)
     assert not upstream.asked
+
+
+async def test_a_takeover_says_when_kafka_was_heard_though_it_had_nothing_to_send(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is to decide whether it is lost would take a cluster that nobody writes to for one."""
+    _, record = await kept(desk, b"a")
+    upstream = Upstream(record, heard_ago_ms=3_000)
+    monkeypatch.setattr(desk.upstreams, "of", lambda stream: [upstream])
+    lost = {"topic": "ships", "from": "kafka://old"}
+    (job,) = await desk.post("stream/topic/takeover", path="/x", **lost, dryrun="true")
+    (owner,) = job["owners"]
+    assert owner["lastheard"] > 1_600_000_000_000
+    assert owner["lastheardseconds"] == 3

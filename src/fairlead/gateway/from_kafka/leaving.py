@@ -33,6 +33,11 @@ async def obstacles(
     return partial(_obstacle, running, answers)
 
 
+def heard_ago_ms(upstreams: RunningUpstreams, stream: Stream, owner: bytes) -> int | None:
+    """How long ago the Kafka cluster with that id as an owner has told all that it is asked."""
+    return next((each.heard_ago_ms for each in upstreams.of(stream.id) if each.record.source == owner), None)
+
+
 def _obstacle(
     running: Mapping[bytes, RunningUpstream], answers: Mapping[bytes, Heard], shard: Shard, topic: Topic
 ) -> str:

@@ -61,7 +61,7 @@ def row(
     ailing: Ailment | None,
 ) -> dict[str, Any]:
     """The row of one; `index` counts from 1."""
-    record, heard = running.record, running.known.heard_ms
+    record, heard = running.record, running.heard_ago_ms
     answer = stand(cluster, stream, record.link)
     left, ailment = running.lag, ailment_of(running, ailing)
     is_stopped = bool(running.known.stopped or running.known.silent) or answer.conflicts_total > 0
@@ -94,7 +94,7 @@ def row(
         "duplicates": running.counts.duplicates,
         "cursorsCopied": running.counts.cursors,
         "groupsUnread": len(running.known.unread),
-        "heardSeconds": None if heard is None else (cluster.clock.monotonic_ms() - heard) // 1000,
+        "heardSeconds": None if heard is None else heard // 1000,
         "partitionsBehind": answer.behind_total,
         "conflicts": answer.conflicts_total,
         "behind": [_behind(each, replica) for each in answer.behind[:SHOWN_MAX]],

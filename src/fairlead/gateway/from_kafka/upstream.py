@@ -131,6 +131,12 @@ class RunningUpstream:
             return Heard.ALL
         return Heard.NOTHING if is_silent else Heard.SOME
 
+    @property
+    def heard_ago_ms(self) -> int | None:
+        """How long ago Kafka has told all that it is asked; None: not since this server started."""
+        heard = self.known.heard_ms
+        return None if heard is None else self._cluster.clock.monotonic_ms() - heard
+
     def lacking(self, incarnation: bytes) -> str:
         """What of a topic Kafka has and the replica lacks, as they were at the last look; empty if nothing is."""
         stopped = [(place[1], why) for place, why in self.known.stopped.items() if place[0] == incarnation]

@@ -39,6 +39,9 @@ KafkaObstacle = Callable[[Shard, Topic], str]
 """Why a topic that a Kafka cluster owns may not be taken over; empty if it may."""
 KafkaObstacles = Callable[[Stream, Sequence[Topic]], Awaitable[KafkaObstacle]]
 """Asks the Kafka clusters that own topics."""
+KafkaHeard = Callable[[Stream, bytes], int | None]
+"""How many ms ago the Kafka cluster with that id as an owner has told all that it is asked; None: it has told nothing
+since this server started, or the owner is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,8 @@ class Takeovers:
         self._pulls = pulls
         self.of_kafka: KafkaObstacles | None = None
         """Why topics of Kafka clusters stay as they are."""
+        self.heard_of_kafka: KafkaHeard = lambda stream, owner: None
+        """They are asked, and have nothing new to send for as long as nobody writes."""
 
     async def prepare(
         self, path: str, topics: str, lost: str, options: TakeoverOptions
@@ -91,8 +96,19 @@ class Takeovers:
         owners = await loop.run_in_executor(lookups, _owners, stream, names)
         answers = await self._asking.ask(stream, ())
         job = self._cluster.jobs.new(TAKEOVER, stream, options.as_texts(), len(names))
-        now_ms = self._cluster.clock.wall_ms()
-        return job, names, Outlook(_neighbour_rows(answers), [_owner_row(stream, now_ms, *each) for each in owners])
+        return job, names, Outlook(_neighbour_rows(answers), [self._owner_row(stream, *each) for each in owners])
+
+    def _owner_row(self, stream: Stream, topic: Topic, count: int) -> dict[str, Any]:
+        now_ms, heard = self._cluster.clock.wall_ms(), stream.heard.of(topic.owner)
+        ago_ms = self.heard_of_kafka(stream, topic.owner)
+        at_ms = max(0 if heard is None else heard.at_ms, 0 if ago_ms is None else now_ms - ago_ms)
+        return {
+            "owner": stream.owner_path(topic),
+            "topics": count,
+            "lastheard": at_ms,
+            "lastheardseconds": max(now_ms - at_ms, 0) // 1000 if at_ms else 0,
+            "lackingcommits": 0 if heard is None else heard.lacking,
+        }
 
     async def do(self, job: JobRecord, topics: Sequence[str]) -> BatchOutcome:
         """Take a batch over, as far as it may be. Raises: FairleadError."""
@@ -236,17 +252,6 @@ def _owners(stream: Stream, names: Iterable[str]) -> list[tuple[Topic, int]]:
             counts[found[1].owner] += 1
             first.setdefault(found[1].owner, found[1])
     return [(first[owner], count) for owner, count in counts.most_common()]
-
-
-def _owner_row(stream: Stream, now_ms: int, topic: Topic, count: int) -> dict[str, Any]:
-    heard = stream.heard.of(topic.owner)
-    return {
-        "owner": stream.owner_path(topic),
-        "topics": count,
-        "lastheard": 0 if heard is None else heard.at_ms,
-        "lastheardseconds": 0 if heard is None else max(now_ms - heard.at_ms, 0) // 1000,
-        "lackingcommits": 0 if heard is None else heard.lacking,
-    }
 
 
 def _neighbour_rows(answers: Answers) -> list[dict[str, Any]]:
