@@ -135,7 +135,7 @@ async def plan_partitions(
     ends, untold = await _told(source, places, LATEST)
     starts, more = await _told(source, list(ends), EARLIEST)
     untold |= more
-    begun = {(part.topic_id, part.topic, at.to) for part, at in book.positions.items() if part.cluster == source.id}
+    last = _last_begun(book, source.id)
     known = {Place(part.topic, part.partition) for part in book.positions if part.cluster == source.id}
     fresh = await begins(begin, source, destination, group, starts, ends, known)
     planned = []
@@ -149,12 +149,23 @@ async def plan_partitions(
             # What a MirrorMaker 2 has copied went with its topic.
             taken = place in fresh.taken_over and not (topic.is_new and begin.what == "mm2")
             # One that came later is mirrored from its start, whether the mirror ran when it came or not.
-            is_later = not topic.is_new and (topic.source.topic_id, topic.source.name, topic.to) in begun
+            is_later = not topic.is_new and number > last.get((topic.source.topic_id, topic.to), number)
             other = place in fresh.taken_over or (is_later and begin.what == "latest")
             where = fresh.offsets[place] if taken or not other else starts[place]
             each = _planned(part, topic, options, book, starts[place], where, ends[place])
             planned.append(replace(each, taken_over=taken and not each.known))
     return planned
+
+
+def _last_begun(book: Book, cluster: str) -> Mapping[tuple[bytes, str], int]:
+    """By a topic of the source and where it goes: the highest of its partitions that was begun. Partitions are added
+    behind it; one below it that was not begun was there before."""
+    last: dict[tuple[bytes, str], int] = {}
+    for part, position in book.positions.items():
+        if part.cluster == cluster:
+            which = part.topic_id, position.to
+            last[which] = max(part.partition, last.get(which, -1))
+    return last
 
 
 async def _told(
