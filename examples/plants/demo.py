@@ -27,7 +27,7 @@ from examples.ships import traffic
 from examples.ships.asked import Asked
 from examples.ships.compare import Held, compare
 from examples.ships.sites import Site, SiteFailed, Sites, tail
-from examples.ships.stage import Stage, errors_into, run, table
+from examples.ships.stage import Stage, add_chart_options, chart_file, errors_into, run, table
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from rich.console import Console
@@ -47,10 +47,10 @@ def main() -> int:
     parser.add_argument(
         "--away", type=int, default=5, help="Spark is away until so many seconds' readings have come without it"
     )
-    parser.add_argument("--chart", type=Path, default=ROOT / ".make" / "plants.png", help="where the picture goes")
-    parser.add_argument("--no-chart", action="store_true", help="draw none")
+    add_chart_options(parser, ROOT / ".make" / "plants.png")
     parser.add_argument("--keep", action="store_true", help="keep data and logs")
     options = parser.parse_args()
+    options.chart = chart_file(parser, options)
     return run("fairlead-plants-", lambda sites, console: _play(sites, console, options), _verdict, keep=options.keep)
 
 
@@ -100,7 +100,7 @@ class Play:
         self._console = console
         self._rate: int = options.rate
         self._away: int = options.away
-        self._chart: Path | None = None if options.no_chart else options.chart
+        self._chart: Path | None = options.chart
         self._table, self._checkpoint = sites.folder / "table", sites.folder / "checkpoint"
         self._clock = Clock()
         self._at: dict[str, Site] = {}

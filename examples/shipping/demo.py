@@ -18,7 +18,7 @@ from examples.shipping.acts import reckoning, singapore, sydney, tokyo
 from examples.shipping.play import Play
 from examples.shipping.routes import PORTS
 from examples.ships.sites import SiteFailed, Sites
-from examples.ships.stage import run, table
+from examples.ships.stage import add_chart_options, chart_file, run, table
 from pyspark.errors import PySparkException
 from rich.console import Console
 
@@ -29,11 +29,11 @@ ACTS = (tokyo, singapore, sydney, reckoning)
 def main() -> int:
     """Run it; the exit code."""
     parser = argparse.ArgumentParser(description="Containers of ducks, from port to port.")
-    parser.add_argument("--chart", type=Path, default=ROOT / ".make" / "shipping.png", help="where the picture goes")
-    parser.add_argument("--no-chart", action="store_true", help="draw none")
+    add_chart_options(parser, ROOT / ".make" / "shipping.png")
     parser.add_argument("--acts", type=int, default=len(ACTS), help="end after so many acts")
     parser.add_argument("--keep", action="store_true", help="keep data and logs")
     options = parser.parse_args()
+    options.chart = chart_file(parser, options)
     os.environ.setdefault("FAIRLEAD_REPLICATOR_WORKERS", "1")  # each replicator has little to carry
     return run("fairlead-shipping-", lambda sites, console: _play(sites, console, options), _verdict, keep=options.keep)
 
@@ -54,7 +54,7 @@ def _play(sites: Sites, console: Console, options: argparse.Namespace) -> Play:
     finally:
         play.end()
     console.print(table("containers of ducks", play.stage.claims))
-    if options.acts == len(ACTS) and play.stage.good and not options.no_chart:
+    if options.acts == len(ACTS) and play.stage.good and options.chart is not None:
         from examples.shipping.picture import Seen, draw  # needs matplotlib, and nothing else here does
 
         seen = Seen(play.tracks, len(play.alerted), PORTS[sydney.PORT], play.watch.course)

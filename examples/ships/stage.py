@@ -3,6 +3,7 @@ and a verdict that is the exit code."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import TypeVar
@@ -44,6 +46,22 @@ def table(title: str, claims: Iterable[Claim]) -> Table:
     for claim in claims:
         made.add_row(claim.what, claim.measured, "yes" if claim.holds else "[bold red]no[/]")
     return made
+
+
+def add_chart_options(parser: argparse.ArgumentParser, default: Path) -> None:
+    """The options of a demo that draws what was seen."""
+    parser.add_argument("--chart", type=Path, default=default, help="where the picture goes")
+    parser.add_argument("--no-chart", action="store_true", help="draw none")
+
+
+def chart_file(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Path | None:
+    """Where the picture goes, None: nowhere. Ends the program, before it does anything, where nothing could draw it."""
+    if options.no_chart:
+        return None
+    if find_spec("matplotlib") is None:
+        parser.error("the picture needs matplotlib: install it (`pip install matplotlib`), or use --no-chart")
+    chart: Path = options.chart
+    return chart
 
 
 class Stage:

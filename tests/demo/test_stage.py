@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from examples.ships import sites as module
 from examples.ships import stage
 from examples.ships.sites import SiteFailed, Sites, alive
-from examples.ships.stage import Stage, errors_into, run
+from examples.ships.stage import Stage, add_chart_options, chart_file, errors_into, run
 from rich.console import Console
 from tests.support.waiting import wait_until
 
@@ -122,3 +123,23 @@ def test_errors_of_what_is_started_meanwhile_go_to_a_log(tmp_path: Path, capfd: 
     assert capfd.readouterr().err == ""
     subprocess.run(says, check=True)
     assert capfd.readouterr().err == "loud\n"
+
+
+@pytest.mark.parametrize("typed", [[], ["--chart", "elsewhere.png"], ["--no-chart"]], ids=" ".join)
+def test_a_demo_whose_picture_nothing_could_draw_does_not_begin(
+    typed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Minutes later it would be too late."""
+    parser = argparse.ArgumentParser("demo")
+    add_chart_options(parser, Path("here.png"))
+    options = parser.parse_args(typed)
+    monkeypatch.setattr(stage, "find_spec", lambda _: None)
+    if options.no_chart:
+        assert chart_file(parser, options) is None
+        return
+    with pytest.raises(SystemExit) as ended:
+        chart_file(parser, options)
+    assert ended.value.code == 2
+    assert "needs matplotlib" in capsys.readouterr().err
+    monkeypatch.setattr(stage, "find_spec", lambda _: object())
+    assert chart_file(parser, options) == Path(typed[-1] if typed else "here.png")
