@@ -117,3 +117,25 @@ async def test_a_source_that_has_not_begun_is_waited_for_in_every_line_and_named
 async def test_a_mirror_that_begins_says_of_what_it_has_not_begun_with(world: World) -> None:
     """It waits for all of its sources, before any of them has been asked."""
     assert list(world.mirror(world.a).waits()) == ["waits for a: it has not begun yet"]
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+async def test_what_is_begun_late_goes_on_where_another_mirror_has_ended(world: World, is_refused: bool) -> None:
+    """As what was begun at once; from its start all that the other one has copied would come twice."""
+    for topic in ("t", "u"):
+        world.a.make(topic)
+        world.a.put(topic, 0, numbers(0, 5))
+    world.a.group_offsets["g"] = {Place(topic, 0): (3, -1) for topic in ("t", "u")}
+    if is_refused:
+        world.b.may_not_make = {"u"}
+    else:
+        world.a.leaderless = {Place("u", 0)}
+    async with world.running(begin="mm1") as mirror:
+        await until(lambda: world.b.values("t") == numbers(3, 5))
+        assert len(mirror.tally.stops) == 1
+        world.a.leaderless = set()
+        world.b.may_not_make = set()
+        await until(lambda: world.b.values("u")[-2:] == numbers(3, 5))
+        await a_quiet_while()
+    assert world.b.values("u") == numbers(3, 5)
+    assert mirror.clean

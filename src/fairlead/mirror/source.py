@@ -71,6 +71,8 @@ class Source:
         self._never_begun: set[Part] = set()
         self._late: dict[str, set[Part]] = {}
         """Topics that could not be begun when they were to be, or these partitions of them."""
+        self._taken_over: dict[Part, int] = {}
+        """Where another mirror has ended, of what could not be begun when this one began."""
         self._past: dict[Part, Position] = {}
         """How far topics were mirrored that are gone since."""
         self._changed: set[Standing] = set()
@@ -139,6 +141,8 @@ class Source:
             await self._carrier.open()
             names = {topic.source.name for topic in ready}
             self._late = {topic.source.name: set() for topic in topics.topics if topic.source.name not in names}
+            waits = (each for each in planned if each.is_later or each.part.topic not in names)
+            self._taken_over = {each.part: each.begin.offset for each in waits if each.taken_over}
             await self._begin(ready, [each for each in planned if each.part.topic in names])
 
     async def _begin(self, topics: Sequence[PlannedTopic], planned: Sequence[Planned]) -> None:
@@ -216,7 +220,14 @@ class Source:
         book, group = self._book(), self.group
         here = self._destination.cluster
         planned = await plan_partitions(self.cluster, here, fresh, self._options, book, group, numbers, EARLIEST)
-        await self._begin(fresh, planned)
+        await self._begin(fresh, [self._where_another_ended(each) for each in planned])
+
+    def _where_another_ended(self, each: Planned) -> Planned:
+        """Though it begins late."""
+        offset = self._taken_over.get(each.part)
+        if offset is None or each.known or each.is_later:
+            return each
+        return replace(each, begin=replace(each.begin, offset=offset), taken_over=True)
 
     def _book(self) -> Book:
         """The books as they were read, and what has moved since."""

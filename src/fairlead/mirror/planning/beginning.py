@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from fairlead.mirror.books.connect import mirrormaker_ends
@@ -26,10 +26,11 @@ async def begins(
     group: str | None,
     starts: Mapping[Place, int],
     ends: Mapping[Place, int],
+    silent: Iterable[Place] = (),
     known: Collection[Place] = (),
 ) -> Begins:
-    """Where the partitions of `starts` and `ends` begin. Those that are `known` were mirrored before, so what another
-    mirror left is nothing to them.
+    """Where the partitions of `starts` and `ends` begin, and those that are `silent` now, if they go on where another
+    mirror has ended. Those that are `known` were mirrored before, so what another one left is nothing to them.
 
     Raises:
         BadRequest: there is nothing to begin from.
@@ -44,7 +45,7 @@ async def begins(
         case "time":
             return Begins(await source.offsets(places, begin.timestamp_ms), frozenset())
         case "group" | "mm2" | "file":
-            asked = [place for place in places if place not in known]
+            asked = [place for place in (*places, *silent) if place not in known]
             found = await _of_others(begin, source, destination, group, asked) if asked else {}
             taken = {place: found[place] for place in asked if place in found}
             if begin.what == "group" and not taken and not known:

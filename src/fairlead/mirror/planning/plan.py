@@ -137,17 +137,18 @@ async def plan_partitions(
     untold |= more
     last = _last_begun(book, source.id)
     known = {Place(part.topic, part.partition) for part in book.positions if part.cluster == source.id}
-    fresh = await begins(begin, source, destination, group, starts, ends, known)
+    fresh = await begins(begin, source, destination, group, starts, ends, untold, known)
     planned = []
     for topic in topics:
         for number in numbers[topic.source.name]:
             place = Place(topic.source.name, number)
             part = Part(source.id, topic.source.topic_id, topic.source.name, number)
-            if place in untold:
-                planned.append(_planned_later(part, topic.to, untold[place]))
-                continue
             # What a MirrorMaker 2 has copied went with its topic.
             taken = place in fresh.taken_over and not (topic.is_new and begin.what == "mm2")
+            if place in untold:
+                later = _planned_later(part, topic.to, untold[place], fresh.offsets[place] if taken else 0)
+                planned.append(replace(later, taken_over=taken))
+                continue
             # One that came later is mirrored from its start, whether the mirror ran when it came or not.
             is_later = not topic.is_new and number > last.get((topic.source.topic_id, topic.to), number)
             other = place in fresh.taken_over or (is_later and begin.what == "latest")
@@ -186,9 +187,9 @@ async def _told(
     return found, untold
 
 
-def _planned_later(part: Part, to: str, error: FairleadError) -> Planned:
+def _planned_later(part: Part, to: str, error: FairleadError, offset: int) -> Planned:
     stop = f"the source does not say where it begins and ends, and is asked again with each look at the topics: {error}"
-    return Planned(part, to, None, Position(0, -1, part.topic, to), False, 0, stop, is_later=True)
+    return Planned(part, to, None, Position(offset, -1, part.topic, to), False, 0, stop, is_later=True)
 
 
 def _planned(
