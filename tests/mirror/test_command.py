@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -203,6 +204,21 @@ def test_a_mirror_that_waits_for_its_destination_ends_when_it_is_told(
         assert mirror.stop() == 0, mirror.said()
     finally:
         mirror.kill()
+
+
+def test_a_mirror_says_what_it_waits_for(brokers: list[RunningBroker], tmp_path: Path) -> None:
+    """A destination that says nothing is given up half a minute later."""
+    consumer = properties(tmp_path / "consumer.config", brokers[0].bootstrap, group_id="g-mute")
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        producer = properties(tmp_path / "producer.config", address)
+        files = ["--consumer.config", str(consumer), "--producer.config", str(producer)]
+        mirror = MirrorProcess(tmp_path, [*files, "--whitelist", "mute", "--once"])
+        try:
+            wait_until(lambda: f"waits for the destination, {address}" in mirror.said(), "it says so")
+            assert "away" not in mirror.said()
+        finally:
+            mirror.kill()
 
 
 @pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])

@@ -67,15 +67,16 @@ async def test_from_the_second_start_on_it_does_not_matter_what_another_mirror_l
 
 
 async def test_a_mirror_begins_where_a_file_says(world: World, tmp_path: Path) -> None:
-    """What is not in it begins at its start."""
+    """What is not in it begins at its start, so what it names that is not there is told."""
     copied(world, "t", 4)
     file = tmp_path / "offsets"
-    file.write_text("t,0,4\n")
+    file.write_text("t,0,4\nT,0,4\nt,1,4\n")
     world.a.make("u")
     world.a.put("u", 0, numbers(0, 2))
     await world.once(begin=str(file))
     assert world.b.values("t") == numbers(0, 10)
     assert world.b.values("u") == numbers(0, 2)
+    assert any("--from's file that are not mirrored from here: 2 (T-0, t-1)" in line for line in world.said)
 
 
 async def test_a_dry_run_says_what_is_taken_over(world: World) -> None:

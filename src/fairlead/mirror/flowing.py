@@ -9,12 +9,13 @@ from functools import partial
 from fairlead.kafka import Cluster, ConsumerSettings
 from fairlead.mirror.carrying.engine import Engine
 from fairlead.mirror.clusters import KafkaCluster
-from fairlead.mirror.patience import insisting
+from fairlead.mirror.patience import insisting, told_if_slow
 from fairlead.mirror.report import Say
 from fairlead.mirror.running.mirror import Mirror, Upstream
 from fairlead.mirror.told.files import Flow
 from fairlead.model.clock import SystemClock, SystemRandomness
 from fairlead.model.errors import FairleadError
+from fairlead.model.shown import few
 
 
 class Flowing:
@@ -95,9 +96,11 @@ class Flowing:
             return Cluster.open(flow.destination.client)
 
         if flow.options.once or flow.options.dry_run:
-            cluster = await open_it()
+            opening = open_it()
         else:
-            cluster = await insisting(open_it, lambda error: self._say(f"the destination is away: {error}"))
+            opening = insisting(open_it, lambda error: self._say(f"the destination is away: {error}"))
+        brokers = few([str(address) for address in flow.destination.client.bootstrap])
+        cluster = await told_if_slow(opening, lambda: self._say(f"waits for the destination, {brokers}"))
         return KafkaCluster(cluster, producing=flow.destination.produce, connections=flow.options.producers)
 
     async def _unless_stopped(self, opening: Awaitable[KafkaCluster]) -> KafkaCluster | None:

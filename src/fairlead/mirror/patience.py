@@ -12,6 +12,8 @@ T = TypeVar("T")
 
 PAUSE_SECONDS: Final = 1.0
 """Between two tries."""
+SLOW_SECONDS: Final = 3.0
+"""Whoever waits for longer is told what for."""
 
 
 async def insisting(
@@ -27,3 +29,12 @@ async def insisting(
             if told is not None:
                 told(error)
             await asyncio.sleep(pause_seconds)
+
+
+async def told_if_slow(answer: Awaitable[T], tell: Callable[[], None]) -> T:
+    """The answer; `tell` is called, once, where it takes its time."""
+    timer = asyncio.get_running_loop().call_later(SLOW_SECONDS, tell)
+    try:
+        return await answer
+    finally:
+        timer.cancel()

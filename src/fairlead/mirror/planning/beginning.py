@@ -19,6 +19,12 @@ class Begins(NamedTuple):
     """Those that go on where another mirror has ended."""
 
 
+def names_none(begin: From, planned: Iterable[Place]) -> list[str]:
+    """What a file with offsets names that is none of these partitions; a mistyped topic begins at its start."""
+    there = set(planned)
+    return [f"{topic}-{partition}" for topic, partition in begin.offsets if Place(topic, partition) not in there]
+
+
 async def begins(
     begin: From,
     source: Cluster,

@@ -21,7 +21,9 @@ from fairlead.mirror.destination import Destination
 from fairlead.mirror.lanes import Part, streams_used
 from fairlead.mirror.options import MirrorOptions
 from fairlead.mirror.patience import insisting
-from fairlead.mirror.ports import Cluster
+from fairlead.mirror.planning.beginning import names_none
+from fairlead.mirror.planning.plan import Planned, TopicPlan
+from fairlead.mirror.ports import Cluster, Place
 from fairlead.mirror.report import Pace, Say, Tally, topic_lines
 from fairlead.mirror.running.alongside import Alongside
 from fairlead.mirror.running.dry_run import outlook
@@ -33,6 +35,7 @@ from fairlead.mirror.source import Source
 from fairlead.mirror.work import Work
 from fairlead.model.clock import Clock, Randomness
 from fairlead.model.errors import BadRequest, TryAgain
+from fairlead.model.shown import few
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +168,21 @@ class Mirror:
     async def _show_plan(self) -> None:
         for upstream in self._upstreams:
             source = await self._opened(upstream)
-            topics, planned = await source.plan(self._taken(source))
+            topics, planned = await self._planned(source)
             source.claim(topics)
             async for line in outlook(source, topics, planned, self._along):
                 self._say(line)
+
+    async def _planned(self, source: Source) -> tuple[TopicPlan, list[Planned]]:
+        """As `Source.plan`, and told what of `--from` is for none of it."""
+        topics, planned = await source.plan(self._taken(source))
+        there = (Place(each.part.topic, each.part.partition) for each in planned)
+        if unused := names_none(self._options.begin, there):
+            self._say(
+                f"{source.label}: partitions of --from's file that are not mirrored from here: {len(unused):,} "
+                f"({few(unused)})"
+            )
+        return topics, planned
 
     def _taken(self, source: Source) -> Mapping[str, str]:
         """The destination topics of the other sources."""
@@ -234,7 +248,7 @@ class Mirror:
 
     async def _start(self, upstream: Upstream) -> None:
         source = await self._opened(upstream)
-        topics, planned = await source.plan(self._taken(source))
+        topics, planned = await self._planned(source)
         known, taken = sum(each.known for each in planned), sum(each.taken_over for each in planned)
         taken_over = f" and {taken} where another mirror has ended" if taken else ""
         self._say(
