@@ -145,6 +145,8 @@ class FakeCluster:
         """So often is each who fetches answered."""
         self.fetched: set[Place] = set()
         """What was ever asked for."""
+        self.new_id: Callable[[], bytes] = lambda: uuid.uuid4().bytes
+        """Of a topic that is made."""
         self.open = 0
         """Feeds and senders that are not closed."""
         self._changed = asyncio.Event()
@@ -155,7 +157,7 @@ class FakeCluster:
         """A topic, with these settings of its own (`_` for `.`)."""
         own = {name.replace("_", "."): Setting(value, True) for name, value in configs.items()}
         defaults = {name: Setting(value, False) for name, value in DEFAULTS.items()}
-        self.made[topic] = MadeTopic(uuid.uuid4().bytes, [Log() for _ in range(partitions)], {**defaults, **own})
+        self.made[topic] = MadeTopic(self.new_id(), [Log() for _ in range(partitions)], {**defaults, **own})
         self.change()
 
     def make_setting(self, topic: str, name: str, value: str | None) -> None:
@@ -184,6 +186,9 @@ class FakeCluster:
     def values(self, topic: str, partition: int = 0) -> list[bytes | None]:
         """Their values."""
         return [record.value for record in self.records(topic, partition)]
+
+    async def latency(self) -> None:
+        """How long what is asked is on its way, and its answer: nothing."""
 
     def change(self) -> None:
         """Whoever waits looks again."""
@@ -482,6 +487,7 @@ class FakeSender:
             await self._on_id(self.producer_id)
         while True:
             topic, partition, outgoing, in_order, future = await self._queue.get()
+            await self._cluster.latency()
             while self._cluster.away:
                 await self._cluster.changed()
             error = self._cluster.refusal(topic, partition, outgoing)
@@ -493,6 +499,7 @@ class FakeSender:
             head = outgoing.of_producer(self.producer_id, 0, 0)
             offset = self._cluster.made[topic].logs[partition].append(head + bytes(outgoing.body))
             self._cluster.change()
+            await self._cluster.latency()
             while self._cluster.holds_answers or topic in self._cluster.held:
                 await self._cluster.changed()
             if not future.done():
@@ -533,7 +540,7 @@ class FakeTransactional:
         return f"cluster {self._cluster.id} does not answer" if self._cluster.away else None
 
     async def open(self) -> None:
-        await self._cluster.topics(())  # it must not be away
+        await self._cluster.topics(())  # it must not be away; this takes a latency, where there is one
         if self._epoch is None:
             self._cluster.open += 1
         self._epoch = self._cluster.owners[self.id] = self._cluster.owners.get(self.id, -1) + 1
@@ -562,6 +569,7 @@ class FakeTransactional:
         await asyncio.sleep(0)
 
     async def commit(self) -> None:
+        await self._cluster.latency()
         while self._cluster.away:
             await self._cluster.changed()
         if self._epoch != self._cluster.owners[self.id]:
@@ -576,6 +584,7 @@ class FakeTransactional:
         self._sent.clear()
         self._cluster.commits.append(self.id)
         self._cluster.change()
+        await self._cluster.latency()
 
     async def close(self) -> None:
         if self._epoch is not None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -19,8 +20,9 @@ from fairlead.model.errors import Aborted, FairleadError, Fenced, InvalidValue
 from fairlead.protocol.batch import CONTROL, TRANSACTIONAL, build_batch
 from fairlead.spark.control import Control
 from tests.mirror.fake import FakeCluster, FakeFeed, FakeTransactional
-from tests.mirror.world import World
-from tests.support.waiting import a_quiet_while, until
+from tests.mirror.joined import Attempt
+from tests.mirror.world import QUICK, World
+from tests.support.waiting import WAIT_SECONDS, a_quiet_while, in_time, until
 
 POSITIONS = positions_topic("m")
 
@@ -51,6 +53,12 @@ def targets(cluster: FakeCluster) -> set[str]:
     """The topics that positions in the books are of."""
     values = [json.loads(record.value or b"") for lane in range(16) for record in cluster.records(POSITIONS, lane)]
     return {value["to"] for value in values if "to" in value}
+
+
+def of_origins(transactional_ids: Iterable[str]) -> set[str]:
+    """The origins that some of these are of."""
+    ends = {each.removeprefix("fairlead-mirror.m.") for each in transactional_ids}
+    return {end.split(".", 1)[1] for end in ends if "." in end}
 
 
 def failing(times: int, error: Callable[[], FairleadError]) -> Callable[[str], FairleadError | None]:
@@ -425,16 +433,56 @@ async def test_where_a_partition_begins_is_committed_before_anything_is_fetched(
     assert world.b.values("t") == numbers(5, 8)
 
 
-async def test_where_a_partition_begins_is_known_though_nothing_was_carried(world: World) -> None:
-    """Each start with `--once` mirrors what came since the one before, also if that was nothing at first."""
-    world.a.make("t", 3)
-    for partition in range(3):
-        world.a.put("t", partition, numbers(0, 3))
-    await world.once(exactly_once=True, begin="latest")
-    for partition in range(3):
-        world.a.put("t", partition, numbers(3, 5))
-    await world.once(exactly_once=True, begin="latest")
-    assert [world.b.values("t", partition) for partition in range(3)] == 3 * [numbers(3, 5)]
+async def test_where_a_partition_begins_is_known_though_nothing_was_carried(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each start with `--once` mirrors what came since the one before, also if that was nothing at first; of each
+    source, and though no worker had begun before it was over."""
+    other = FakeCluster("c")
+    sources = {"t": world.a, "u": other}
+    for topic, source in sources.items():
+        source.make(topic, 3)
+        for partition in range(3):
+            source.put(topic, partition, numbers(0, 3))
+    with monkeypatch.context() as slow:
+        slow.setattr(Attempt, "run", lambda attempt: asyncio.sleep(WAIT_SECONDS))
+        await world.once(world.a, other, exactly_once=True, begin="latest")
+    for topic, source in sources.items():
+        for partition in range(3):
+            source.put(topic, partition, numbers(3, 5))
+    await world.once(world.a, other, exactly_once=True, begin="latest")
+    for topic in sources:
+        assert [world.b.values(topic, partition) for partition in range(3)] == 3 * [numbers(3, 5)]
+
+
+async def test_whoever_was_taken_over_writes_no_more_where_partitions_begin(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was paused between its plan and that: the other one has begun, and is further since."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 3))
+    offsets_of, go_on, there = world.b.offsets, asyncio.Event(), asyncio.Event()
+
+    async def paused(places: Iterable[Place], at: int) -> Mapping[Place, int]:
+        if Place("t", 0) in places:
+            there.set()
+            await go_on.wait()
+        return await offsets_of(places, at)
+
+    world.b.make("t")
+    world.paces = replace(QUICK, holder=WAIT_SECONDS)
+    monkeypatch.setattr(world.b, "offsets", paused)
+    before = asyncio.create_task(world.mirror(exactly_once=True).run())
+    async with in_time():
+        await there.wait()
+    monkeypatch.setattr(world.b, "offsets", offsets_of)
+    await world.once(exactly_once=True, takeover=True)
+    assert offsets(world.b) == {0: 3}
+    go_on.set()
+    with pytest.raises(Fenced):
+        await before
+    assert offsets(world.b) == {0: 3}
+    assert world.b.values("t") == numbers(0, 3)
 
 
 @pytest.mark.parametrize("end", [20, 23])
@@ -589,7 +637,7 @@ async def test_each_origin_has_transactions_of_its_own(world: World) -> None:
     c = FakeCluster("c")
     await world.once(world.b, to=c, exactly_once=True)
     assert c.values("t") == [b"0", b"1", b"2", b"b", b"3", b"4"]
-    assert {each.rsplit(".", 1)[1] for each in c.commits if not each.rsplit(".", 1)[1].isdigit()} == {"a", "b"}
+    assert of_origins(c.commits) == {"a", "b"}
     entered = {json.loads(record.value or b"")["origin"] for record in c.records(REGISTRY)}
     assert entered == {"a", "b"}
     await world.once(c, to=world.a, exactly_once=True, name="back")
@@ -620,8 +668,7 @@ async def test_a_lane_fences_all_origins_of_the_one_before(world: World) -> None
     c = FakeCluster("c")
     await world.once(world.b, to=c, exactly_once=True)
     before = dict(c.owners)
-    used = {name for name in before if not name.rsplit(".", 1)[1].isdigit()}
-    assert len(used) == 2
+    assert of_origins(before) == {"a", "b"}
     await world.once(world.b, to=c, exactly_once=True)
     assert all(c.owners[name] > before[name] for name in before)
 

@@ -1,7 +1,8 @@
 """An event loop without time, sockets or threads: what a program does on it is the same each time.
 
 Its clock moves only when all wait for it, and then to the next moment that somebody waits for. What would run on a
-thread runs at once.
+thread runs at once. Of sockets it may have some whose both ends it has: what was written there is read before the clock
+moves.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+ON_ITS_WAY_SECONDS = 0.5
+"""Longer than the machine takes from one end of a socket to the other; waited only where all wait for something."""
 SECONDS_MAX = 3600.0
 """Who waits longer than this in one `run` waits for something that never comes."""
 
@@ -26,8 +29,16 @@ class _Waits(selectors.SelectSelector):
     now = 0.0
     until = SECONDS_MAX
 
+    def __init__(self, sockets: bool) -> None:
+        super().__init__()
+        self._sockets = sockets
+
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if self._sockets and (found := super().select(0)):
+            return found
         if timeout is None or self.now > self.until:
+            if self._sockets and (found := super().select(ON_ITS_WAY_SECONDS)):
+                return found
             raise Stalled
         self.now += max(timeout, 0)
         return []
@@ -36,8 +47,8 @@ class _Waits(selectors.SelectSelector):
 class SteppedLoop(asyncio.SelectorEventLoop):
     """Made for one test; `close` it."""
 
-    def __init__(self) -> None:
-        self._waits = _Waits()
+    def __init__(self, *, sockets: bool = False) -> None:
+        self._waits = _Waits(sockets)
         self._unheard: list[BaseException] = []
         self._under_way: set[asyncio.Task[Any]] = set()
         """Its own: `asyncio.all_tasks` goes through those of all loops that this process ever had."""

@@ -22,6 +22,7 @@ from fairlead.mirror.books.origins import path_record, registry_record
 from fairlead.mirror.books.plain import batches_of
 from fairlead.mirror.bytes.limits import Limits
 from fairlead.mirror.configs import BOOK_CONFIGS, MESSAGE_BYTES_MAX, Copied, Setting, configs_for
+from fairlead.mirror.exactly.beginnings import Beginnings
 from fairlead.mirror.exactly.lane import Ground
 from fairlead.mirror.exactly.lanes import Lanes
 from fairlead.mirror.lanes import LANES, Part, lane_of
@@ -50,8 +51,8 @@ class Destination:
         # Read to the end, whatever transactions are open there: nothing that a dead mirror has left hides who runs it.
         self._holders = Journal(cluster, positions_topic(name), HOLDER_LANE, committed=False, made=True)
         self._lanes: Lanes | None = None
-        self._first: Lanes | None = None
-        """Where others send in transactions: to write where partitions begin, before any of them has got one."""
+        self._beginnings: Beginnings | None = None
+        """Where others send in transactions: to write where partitions begin, before they get them."""
         self._by_transactions = False
         """Positions are written with what lies below them."""
         self._topics: dict[str, Topic] = {}
@@ -167,17 +168,23 @@ class Destination:
         Raises:
             BadRequest, TryAgain
         """
-        lanes = Lanes(Ground(self.cluster, self.name, self._clock, self.enter, permit, told))
+        ground = Ground(self.cluster, self.name, self._clock, self.enter, permit, told)
+        beginnings, lanes = Beginnings(ground), Lanes(ground)
         try:
+            # Before anything is read: whoever ran the mirror before writes nothing any more behind that.
+            await beginnings.open()
             self.book = replace(self.book, positions=await lanes.open())
         except BaseException:
             await lanes.close()
+            await beginnings.close()
             raise
         self._by_transactions = True
         if here:
             self._lanes = lanes
+            await beginnings.close()
         else:
-            self._first = lanes
+            self._beginnings = beginnings
+            await lanes.close()
 
     @property
     def lanes(self) -> Lanes | None:
@@ -203,14 +210,11 @@ class Destination:
     # ------------------------------------------------------------ books
 
     async def begin(self, positions: Mapping[Part, Position]) -> None:
-        """Write where partitions begin, and wait until that is durable. Where workers send in transactions, that is
-        done once, before they have lanes: they write where begins what comes then."""
+        """Write where partitions begin, and wait until that is durable."""
         if self._lanes is not None:
             await self._lanes.begin(positions)
-        elif self._first is not None:
-            await self._first.begin(positions)
-            await self._first.close()
-            self._first = None
+        elif self._beginnings is not None:
+            await self._beginnings.write(positions)
         else:
             await self.write_positions(positions)
 
@@ -253,14 +257,14 @@ class Destination:
     def down(self) -> str | None:
         """What it waits for, if anything is away."""
         senders = [*self._senders.values(), *([] if self._scribe is None else [self._scribe])]
-        lanes = None if self._lanes is None else self._lanes.down
-        return next((sender.down for sender in senders if sender.down is not None), lanes)
+        more = [each for each in (self._lanes, self._beginnings) if each is not None]
+        return next((each.down for each in (*senders, *more) if each.down is not None), None)
 
     async def close(self) -> None:
         """Drop what is not acknowledged, and end."""
-        for lanes in (self._lanes, self._first):
-            if lanes is not None:
-                await lanes.close()
+        for each in (self._lanes, self._beginnings):
+            if each is not None:
+                await each.close()
         for sender in (*self._senders.values(), *([] if self._scribe is None else [self._scribe])):
             await sender.close()
         await self.cluster.close()

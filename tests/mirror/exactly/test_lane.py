@@ -8,15 +8,16 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.mirror.fake import FakeCluster, FakeTransactional
-from tests.support.waiting import in_time, until
+from tests.support.waiting import a_quiet_while, in_time, until
 
 from fairlead.mirror.books.book import Position, origins_record
 from fairlead.mirror.exactly.lane import Ground, Lane
+from fairlead.mirror.exactly.lanes import Lanes
 from fairlead.mirror.exactly.portions import Beginning
 from fairlead.mirror.lanes import Part, lane_of
 from fairlead.mirror.names import positions_topic
 from fairlead.model.clock import SystemClock
-from fairlead.model.errors import Aborted, Fenced
+from fairlead.model.errors import Aborted, Fenced, Unreachable
 from fairlead.protocol.batch import build_batch
 
 POSITIONS = positions_topic("m")
@@ -181,6 +182,28 @@ async def test_the_guard_comes_first(cluster: FakeCluster) -> None:
     async with lane(cluster):
         pass
     assert opened == [f"fairlead-mirror.m.{LANE}", f"fairlead-mirror.m.{LANE}.a"]
+
+
+async def test_where_one_lane_cannot_be_opened_the_others_open_nothing_behind_that(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would fence whoever opens them anew."""
+    opens, go_on = FakeTransactional.open, asyncio.Event()
+
+    async def opened(transactional: FakeTransactional) -> None:
+        if transactional.id.endswith(".7"):
+            raise Unreachable("as the test wants")
+        await go_on.wait()
+        await opens(transactional)
+
+    monkeypatch.setattr(FakeTransactional, "open", opened)
+    lanes = Lanes(Ground(cluster, "m", SystemClock(), _enter, Zombies().permit, lambda line, count: None))
+    with pytest.raises(Unreachable):
+        await lanes.open()
+    await lanes.close()
+    go_on.set()
+    await a_quiet_while()
+    assert (cluster.owners, cluster.open) == ({}, 0)
 
 
 async def test_positions_of_one_transaction_are_in_batches_that_the_topic_takes(cluster: FakeCluster) -> None:

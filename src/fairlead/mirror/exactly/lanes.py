@@ -26,7 +26,15 @@ class Lanes:
 
     async def open(self) -> Mapping[Part, Position]:
         """Become the one that carries them; where partitions stand. Raises: as `Lane.open`."""
-        found = await asyncio.gather(*(lane.open() for lane in self._lanes))
+        opening = [asyncio.create_task(lane.open()) for lane in self._lanes]
+        try:
+            found = await asyncio.gather(*opening)
+        except BaseException:
+            # Those that go on would open what is closed, and fence whoever has opened it anew.
+            for task in opening:
+                task.cancel()
+            await asyncio.gather(*opening, return_exceptions=True)
+            raise
         for number in range(LANES):
             self._run(number)
         return {part: position for positions in found for part, position in positions.items()}
