@@ -43,6 +43,8 @@ class FakeKafka:
     answers: asyncio.Queue[list[Fetched]] = field(default_factory=asyncio.Queue)
     assigned: list[tuple[int, int]] = field(default_factory=list)
     """(offset, epoch) each time that it was asked to read the first one on from somewhere."""
+    newest_epoch: int = 9
+    """The leader knows none above it."""
     trouble: FairleadError | None = None
     """What who asks where the other one begins or ends is told."""
     down: str | None = None
@@ -54,6 +56,9 @@ class FakeKafka:
             await asyncio.sleep(0)
             raise self.trouble
         return {each: OffsetAndEpoch(self.first if at == EARLIEST else self.end) for each in places}
+
+    async def end_of_epoch(self, place: TopicPartition, epoch: int) -> tuple[int, int]:
+        return (epoch, self.end) if epoch <= self.newest_epoch else (-1, -1)
 
     def fetcher(self, settings: object, *, committed: bool) -> FakeKafka:
         assert committed
@@ -275,6 +280,29 @@ async def test_a_log_that_goes_on_otherwise_stops_its_partition() -> None:
             kafka.says(batch_of_epoch(5, 2, b"other"), position=2)
             await until(kafka.answers.empty)
             assert not rig.frames
+
+
+async def test_a_log_that_was_put_back_and_went_on_stops_its_partition() -> None:
+    """Its leader calls an offset out of range that it has, since it knows no such epoch as stands before it here. One
+    that knows it answers so while it has just become the leader, and is asked again."""
+    kafka = FakeKafka(end=2)
+    async with reading(kafka) as rig:
+        kafka.says(batch_of_epoch(5, 0, b"a", b"b"))
+        await some(rig)
+        (frame,) = rig.frames
+        rig.apply()
+        rig.credit.answered(1, len(frame))
+        kafka.end = 9
+        kafka.says(position=2, error=OFFSET_OUT_OF_RANGE)
+        await some(rig, lambda rig: kafka.assigned == [(0, -1), (2, 5)])
+        assert not rig.stopped
+        kafka.newest_epoch = 4
+        kafka.says(position=2, error=OFFSET_OUT_OF_RANGE)
+        await some(rig, lambda rig: rig.stopped)
+        assert "does not know the epoch 5 of the record before offset 2" in rig.stopped[0]
+        assert [each.parted for report in rig.said for each in report.stopped] == [True]
+        assert kafka.assigned == [(0, -1), (2, 5)]
+        assert rig.values == {0: b"a", 1: b"b"}
 
 
 @pytest.mark.parametrize("told", [{"error": OFFSET_OUT_OF_RANGE}, {"diverging": (1, 1)}])

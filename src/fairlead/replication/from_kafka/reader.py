@@ -186,7 +186,8 @@ class KafkaReader:
             fetcher.assign(place, firsts[place].offset, topic_id=self._of[place].topic_id)
 
     async def _out_of_range(self, cluster: Cluster, fetcher: Fetcher, place: TopicPartition) -> None:
-        """Either retention has overtaken the replica, which is a gap, or the log is shorter than it was."""
+        """Either retention has overtaken the replica, which is a gap, or the log is shorter than it was, or its leader
+        does not know the epoch that is here: then Kafka says the same of an offset that it has."""
         first = (await cluster.offsets([place], EARLIEST))[place].offset
         end = (await cluster.offsets([place], LATEST))[place].offset
         at = self._at[place]
@@ -194,6 +195,9 @@ class KafkaReader:
             await self._begin(cluster, fetcher, [place])
         elif end < at.end:
             why = f"Kafka's log ends at {end}, and what is here at {at.end}: it was truncated there"
+            await self._stop(place, why, parted=True)
+        elif at.epoch >= 0 and (await cluster.end_of_epoch(place, at.epoch))[0] < 0:
+            why = f"its leader does not know the epoch {at.epoch} of the record before offset {at.end} here"
             await self._stop(place, why, parted=True)
         else:
             fetcher.assign(place, at.end, at.epoch, self._of[place].topic_id)
