@@ -8,12 +8,14 @@ from typing import cast
 
 import pytest
 from tests.gateway.desk import Desk, desks
-from tests.gateway.from_kafka.test_parting import kept
+from tests.gateway.from_kafka.test_parting import kept, kept_rows
+from tests.support.kafka_rows import batch_of_epoch, row_of
 
 from fairlead.cluster.values import KafkaUpstream
 from fairlead.gateway.from_kafka.leaving import obstacles
 from fairlead.gateway.from_kafka.looks import Heard
 from fairlead.gateway.from_kafka.upstreams import RunningUpstreams
+from fairlead.protocol.batch import TRANSACTIONAL
 from fairlead.streamlog.values import Topic
 
 
@@ -76,6 +78,17 @@ async def test_what_is_known_to_be_missing_is_said_also_of_a_cluster_that_is_los
     of_kafka = await obstacles(cast(RunningUpstreams, Upstreams(upstream)), stream, [topic])
     assert of_kafka(shard, topic).startswith(said)
     assert bool(of_kafka(shard, topic)) == bool(said)
+
+
+async def test_the_end_of_a_transaction_that_kafka_has_no_more_is_not_waited_for(desk: Desk) -> None:
+    """All that it has is here. Its marker went with what retention or compaction removed there before it came, and the
+    takeover writes another one."""
+    batch = batch_of_epoch(3, 0, b"a", attributes=TRANSACTIONAL, producer_id=7)
+    stream, record = await kept_rows(desk, [row_of(batch, after=(0, -1))])
+    shard, topic = stream.topic("ships")
+    assert shard.state.transactions(topic.number, 0).open
+    of_kafka = await obstacles(cast(RunningUpstreams, Upstreams(Upstream(record))), stream, [topic])
+    assert of_kafka(shard, topic) == ""
 
 
 async def test_a_cluster_is_asked_once_for_all_its_topics(desk: Desk) -> None:

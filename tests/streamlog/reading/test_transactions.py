@@ -21,6 +21,7 @@ from tests.streamlog.world import (
     replicated,
 )
 from tests.support.batches import changed
+from tests.support.kafka_rows import INCARNATION, batch_of_epoch, frame_of, row_of, topic_row
 from tests.support.rows import said_of
 
 from fairlead.model.names import slice_of
@@ -119,6 +120,23 @@ def test_a_replica_shows_the_same_as_the_site_where_they_were_written() -> None:
         loaded = snapshot.load(own, *snapshot.dump(last.announced.state))
         assert loaded.transactions(copy.number, 0) == Transactions(((9, 5),), (Aborted(7, 0, 4),))
         assert not len(loaded.partition_transactions) - 1
+
+
+@pytest.mark.parametrize(
+    ("owner_at", "epoch", "shown_now"), [("kafka://old", 3, ([0, 5], 6, [])), ("/mapr/ny/x", 0, ([], 0, []))]
+)
+def test_what_comes_from_kafka_is_committed_though_its_marker_was_deleted_there(
+    owner_at: str, epoch: int, shown_now: tuple[list[int], int, list[tuple[int, int, int]]]
+) -> None:
+    """By retention or compaction, before it came: it never comes, and readers would stand before the record for ever.
+    Of a stream's topic nobody knows."""
+    log = fresh(B)
+    batch = batch_of_epoch(epoch, 0, b"a", attributes=TRANSACTIONAL, producer_id=7)
+    rows = [row_of(batch, after=(0, -1)), row_of(batch_of_epoch(epoch, 5, b"b"), after=(1, epoch))]
+    applied(log, frame_of([topic_row(owner_at=owner_at), *rows]))
+    topic = log.announced.state.by_incarnation(INCARNATION)
+    assert topic is not None
+    assert shown(log, topic.number) == shown_now
 
 
 def test_a_cut_takes_back_the_end_of_a_transaction() -> None:

@@ -75,7 +75,7 @@ class AskedTopic:
         assert self.found is not None
         state, number = self.found.shard.state, self.found.topic.number
         end = state.partition(number, partition).end
-        return state.transactions(number, partition).stable_end(end) if committed else end
+        return state.stable_end(number, partition, end) if committed else end
 
 
 @dataclass(slots=True, eq=False)
@@ -207,7 +207,7 @@ class Reading:
             return
         if fetched is None and not first and not limit:
             state = found.shard.state.partition(number, asked.partition)
-            stable = found.shard.state.transactions(number, asked.partition).stable_end(state.end)
+            stable = found.shard.state.stable_end(number, asked.partition, state.end)
             fetched = Fetched([], state.end, state.log_start, stable)
         if fetched is not None:
             self._put(part, fetched)

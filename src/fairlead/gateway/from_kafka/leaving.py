@@ -59,7 +59,4 @@ def _obstacle(
         unknown = unknown or f"{path} answers, but has not told all in time ({upstream.error or 'it is still asked'})"
     if unknown and not why:
         return f"nobody knows what is still to come: {unknown} {_HINT}"
-    open_in = [each for each in range(topic.partitions) if shard.state.transactions(topic.number, each).open]
-    if open_in and not why:
-        why = f"the end of a committed transaction in partition {open_in[0]} has not come yet"
     return f"{why}; stop its producers and wait {_HINT}" if why else ""

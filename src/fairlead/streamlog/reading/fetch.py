@@ -130,7 +130,7 @@ class LogReader:
         if not len(self._log.state.partition_transactions):
             return Fetched(batches, state.end, state.log_start, state.end)
         known = self._log.state.transactions(number, partition)
-        stable = known.stable_end(state.end)
+        stable = self._log.state.stable_end(number, partition, state.end)
         if not committed:
             return Fetched(batches, state.end, state.log_start, stable)
         headers = [read_header(batch) for batch in batches]

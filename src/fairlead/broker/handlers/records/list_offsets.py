@@ -68,8 +68,7 @@ async def _look_up(
 ) -> tuple[int, int]:
     """(offset, timestamp); both -1 if there is no such record, the timestamp alone for the ends."""
     state = found.shard.state.partition(found.topic.number, partition)
-    known = found.shard.state.transactions(found.topic.number, partition)
-    end = known.stable_end(state.end) if committed else state.end
+    end = found.shard.state.stable_end(found.topic.number, partition, state.end) if committed else state.end
     if timestamp == LATEST:
         return end, -1
     if timestamp in {EARLIEST, EARLIEST_LOCAL}:
