@@ -18,8 +18,10 @@ from tests.support.waiting import in_time
 from fairlead.cluster.stream import Stream
 from fairlead.gateway.from_kafka.granting import KafkaGranting
 from fairlead.gateway.from_kafka.known import GONE_SECONDS, KafkaTiming
+from fairlead.gateway.from_kafka.leaving import obstacles
 from fairlead.gateway.from_kafka.looks import Heard
 from fairlead.gateway.from_kafka.upstream import RunningUpstream
+from fairlead.gateway.from_kafka.upstreams import RunningUpstreams
 from fairlead.kafka import EARLIEST, TopicMetadata, TopicPartition
 from fairlead.kafka.values import OffsetAndEpoch, PartitionMetadata
 from fairlead.model.errors import FairleadError, NotAllowed, TryAgain
@@ -63,6 +65,10 @@ class Rig:
     clock: FakeClock
     stream: Stream
     running: RunningUpstream
+
+    def of(self, stream: bytes) -> list[RunningUpstream]:
+        """Those of the stream."""
+        return [self.running]
 
     async def is_here(self, after_ms: int = 0) -> bool:
         """Whether the stream has the topic, after so much time and a look."""
@@ -168,6 +174,24 @@ async def test_a_topic_that_was_made_again_is_not_the_one_that_was_deleted(
         rig.kafka.brokers = [None, AGAIN]
         assert await rig.is_here()
         assert not await rig.is_here(after_ms=MINUTE_MS)
+
+
+@pytest.mark.parametrize("refusal", [None, NotAllowed("topic ships: not ours to see"), TryAgain("1 of 2 answer")])
+async def test_a_topic_that_kafka_does_not_list_is_not_taken_over_before_it_is_sure_that_it_was_deleted(
+    desk: Desk, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, refusal: FairleadError | None
+) -> None:
+    """A broker that has just begun may not list it, nor one that may not show it to us any more: it may have records
+    that have not come."""
+    async with keeping(desk, clock, monkeypatch, deletes="keep") as rig:
+        rig.kafka.deleted()
+        rig.kafka.brokers, rig.kafka.refusal = [None, SHIPS], refusal
+        shard, topic = rig.stream.topic("ships")
+        why = (await obstacles(cast(RunningUpstreams, rig), rig.stream, [topic]))(shard, topic)
+        assert why.startswith(
+            "nobody knows what is still to come: kafka://old does not list it, and its brokers do not all say"
+        )
+        rig.kafka.brokers, rig.kafka.refusal = [AGAIN, None], None
+        assert (await obstacles(cast(RunningUpstreams, rig), rig.stream, [topic]))(shard, topic) == ""
 
 
 async def test_where_nobody_asks_for_it_nothing_is_deleted(

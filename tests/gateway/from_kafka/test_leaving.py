@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -32,6 +32,9 @@ class Upstream:
     async def look_again(self) -> Heard:
         self.asked.append(None)
         return self.answers
+
+    async def missed(self, topics: Iterable[Topic]) -> set[bytes]:
+        return set()
 
     def lacking(self, incarnation: bytes) -> str:
         return self.why

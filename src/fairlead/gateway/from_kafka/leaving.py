@@ -4,7 +4,7 @@ answers, all that it is known to have."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import Final
 
@@ -20,7 +20,7 @@ _HINT: Final = "(-force takes it over all the same)"
 
 
 async def obstacles(
-    upstreams: RunningUpstreams, stream: Stream, topics: Iterable[Topic]
+    upstreams: RunningUpstreams, stream: Stream, topics: Sequence[Topic]
 ) -> Callable[[Shard, Topic], str]:
     """What says why one of these topics of Kafka clusters stays as it is, or nothing.
 
@@ -30,7 +30,10 @@ async def obstacles(
     running = {each.record.source: each for each in upstreams.of(stream.id) if each.record.source in owners}
     asked = {source: each for source, each in running.items() if not each.record.paused}
     answers = dict(zip(asked, await asyncio.gather(*(each.look_again() for each in asked.values())), strict=True))
-    return partial(_obstacle, running, answers)
+    its = {source: [each for each in topics if each.owner == source] for source in asked}
+    answering = [source for source, heard in answers.items() if heard is Heard.ALL]
+    missed = await asyncio.gather(*(asked[source].missed(its[source]) for source in answering))
+    return partial(_obstacle, running, answers, frozenset[bytes]().union(*missed))
 
 
 def heard_ago_ms(upstreams: RunningUpstreams, stream: Stream, owner: bytes) -> int | None:
@@ -39,7 +42,11 @@ def heard_ago_ms(upstreams: RunningUpstreams, stream: Stream, owner: bytes) -> i
 
 
 def _obstacle(
-    running: Mapping[bytes, RunningUpstream], answers: Mapping[bytes, Heard], shard: Shard, topic: Topic
+    running: Mapping[bytes, RunningUpstream],
+    answers: Mapping[bytes, Heard],
+    missed: Set[bytes],
+    shard: Shard,
+    topic: Topic,
 ) -> str:
     upstream = None if parent_of(topic) is not None else running.get(topic.owner)
     if upstream is None:  # of what Kafka has lost nothing is still to come either
@@ -57,6 +64,8 @@ def _obstacle(
         return f"{why}; {path} does not answer, so a takeover goes on without that {_HINT}" if why else ""
     if heard is Heard.SOME:
         unknown = unknown or f"{path} answers, but has not told all in time ({upstream.error or 'it is still asked'})"
+    if topic.incarnation in missed:
+        unknown = f"{path} does not list it, and its brokers do not all say that it was deleted"
     if unknown and not why:
         return f"nobody knows what is still to come: {unknown} {_HINT}"
     return f"{why}; stop its producers and wait {_HINT}" if why else ""

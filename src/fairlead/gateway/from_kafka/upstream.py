@@ -8,7 +8,7 @@ Kafka does not answer, what was given stands: its readers wait for it themselves
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -302,6 +302,21 @@ class RunningUpstream:
                 is_long = now_ms - self.known.gone[each.incarnation] >= self._timing.gone_s * 1000
                 if is_long and await self._is_gone(kafka, each):
                     await topics.delete_topic(stream, self.record, each)
+
+    async def missed(self, topics: Iterable[Topic]) -> set[bytes]:
+        """Ids of those that the last look has not found, though its brokers do not all say that Kafka has them no more
+        when they are asked for them."""
+        away = [each for each in topics if each.incarnation in self.known.gone]
+        if not away:
+            return set()
+        try:
+            kafka = await open_by_file(self.record.config_file, self.record.kafka_cluster)
+        except FairleadError:
+            return {each.incarnation for each in away}
+        try:
+            return {each.incarnation for each in away if not await self._is_gone(kafka, each)}
+        finally:
+            await kafka.close()
 
     async def _is_gone(self, kafka: Kafka, topic: Topic) -> bool:
         """Whether so many brokers say so when they are asked for the topic itself: a list lacks those that we may not

@@ -210,9 +210,11 @@ class ShardState:
         return self.partition_transactions.get(number, partition) or NO_TRANSACTIONS
 
     def stable_end(self, number: int, partition: int, end: int) -> int:
-        """Where the records end of which it is known whether they were committed, of a partition that ends at `end`. A
-        Kafka cluster's topic has no others: Kafka gives out those of a transaction once it is committed, and its marker,
-        which says so again, may have been deleted there before it came."""
+        """Where the records end of which it is known whether they were committed, of a partition that ends at `end`.
+
+        A Kafka cluster's topic has no others: Kafka gives out those of a transaction once it is committed. Its marker,
+        which says so again, may have been deleted there before it came.
+        """
         if number in self.topic_table.of_kafka:
             return end
         return self.transactions(number, partition).stable_end(end)

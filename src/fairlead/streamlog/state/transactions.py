@@ -1,6 +1,7 @@
 """What batches of transactions say to a reader of committed records only (KIP-98), of one partition.
 
-This version takes no transaction of a client. What a later one replicates is read as it says: records of a transaction
+This version takes no transaction of a client, and of a Kafka cluster only committed ones come
+(`ShardState.stable_end`). What a later version replicates is read as it says: records of a transaction
 that is still open, and what lies behind them, are not shown, and a reader is told which transactions were aborted.
 """
 
