@@ -25,6 +25,8 @@ TOOLS = "tools"
 SPARK = "spark"
 SPARK_OPTIONS = "SPARK_SUBMIT_OPTS"
 """Options of each virtual machine that runs Spark; Spark's own launcher reads them."""
+SMALL_SPARK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""As `fairlead` runs Spark: the virtual machines of tests live for some seconds."""
 _QUIET = "-Xlog:disable"
 """What an archive leaves out would be told on standard output."""
 _DUMP_SECONDS = 120
@@ -88,10 +90,10 @@ def _spark(folder: Path) -> None:
 
     from tests.spark.running_server import running
 
-    os.environ[SPARK_OPTIONS] = " ".join(_record(SPARK))
+    os.environ[SPARK_OPTIONS] = " ".join((*SMALL_SPARK, *_record(SPARK)))
     with running(folder) as server:
         server.produce("speed", ["1", "2"])
-        session = analytics.session(spark_driver_extraJavaOptions="-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+        session = analytics.session()
         options = {"server": server.http, "topics": "speed"}
         session.read.format("fairlead").options(**options).load("/default").groupBy("key").count().collect()
         rows = session.readStream.format("fairlead").options(**options, startingOffsets="earliest").load("/default")
