@@ -17,9 +17,13 @@ from tests.support import http_calls
 from tests.support.waiting import until
 
 from fairlead.cluster.jobs import JobRecord
+from fairlead.cluster.values import KafkaUpstream
+from fairlead.gateway.from_kafka.topics import put_topic
 from fairlead.gateway.links.orders import chosen
 from fairlead.gateway.pulling.taking import Pulls
 from fairlead.gateway.takeovers.work import TakeoverOptions
+from fairlead.kafka import TopicMetadata
+from fairlead.kafka.values import PartitionMetadata
 from fairlead.model.errors import (
     Busy,
     FairleadError,
@@ -351,6 +355,24 @@ async def test_a_stream_that_has_heard_of_nobody_takes_nothing_over(owner: Owner
     await linked(owner.site, ny)
     await owner.site.write(SHIPS, "box", b"0")
     await arrived(ny, 1)
+    await owner.lose()
+    assert (await taken(ny, options=DRY)).changed == 1
+    await ny.__aexit__(None)
+    await ny.__aenter__()
+    why = reason(await taken(ny))
+    assert why.startswith("no neighbour has answered since this server started: /mapr/sf/ships: no gateway answers")
+    assert (await taken(ny, options=FORCED)).changed == 1
+
+
+async def test_a_site_behind_one_that_keeps_kafka_s_topics_takes_none_over_before_it_has_heard_of_it(
+    owner: Owner, ny: Site
+) -> None:
+    """That one has what Kafka has, and reads on: from here nobody asks Kafka."""
+    await linked(owner.site, ny)
+    stream = owner.site.cluster.stream(SHIPS)
+    upstream = KafkaUpstream(stream.id, "old", b"l" * 16, "/file", "the-one", "box")
+    await put_topic(stream, upstream, TopicMetadata("box", b"t" * 16, False, (PartitionMetadata(0, 3),)), {})
+    await until(lambda: ny.cluster.stream(SHIPS).find_topic("box"))
     await owner.lose()
     assert (await taken(ny, options=DRY)).changed == 1
     await ny.__aexit__(None)

@@ -123,7 +123,8 @@ class Takeovers:
         plans: dict[bytes, Plan] = {}
         for shard, topic in wanted:
             made = plan(topic, _here(shard, topic), answers.about(topic), stream=stream.id, force=options.force)
-            if why := (of_kafka(shard, topic) if topic.is_of_kafka else alone) or made.why_not:
+            asked_of_kafka = self._is_asked_of_kafka(stream, topic, answers)
+            if why := (of_kafka(shard, topic) if asked_of_kafka else alone) or made.why_not:
                 refused.append(Refusal(topic.name, why))
             else:
                 plans[topic.incarnation] = made
@@ -140,6 +141,13 @@ class Takeovers:
         if options.force or self.of_kafka is None or not topics:
             return lambda shard, topic: ""
         return await self.of_kafka(stream, topics)
+
+    def _is_asked_of_kafka(self, stream: Stream, topic: Topic, answers: Answers) -> bool:
+        """Whether the Kafka cluster that owns the topic is asked about it, and not the neighbours: this stream keeps
+        its topics, or did and has no neighbour that is silent. A site behind hears of them from neighbours alone."""
+        if not topic.is_of_kafka:
+            return False
+        return not answers.silent or any(each.source == topic.owner for each in self._cluster.kafka.of(stream.id))
 
     def _alone(self, stream: Stream, answers: Answers) -> str:
         """Why nothing is taken over by one that has not heard of anybody: it may itself be the one that is lost."""
