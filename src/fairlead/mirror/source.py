@@ -149,11 +149,14 @@ class Source:
         later, planned = [x for x in planned if x.is_later], [x for x in planned if not x.is_later]
         limits = await self._destination.limits([topic.to for topic in topics])
         ends = await self._ends(topics)
+        planned = [self._tracks.as_begun(each) for each in planned]
         planned = [replace(each, begin=placed(each.begin, each.route, ends)) for each in planned]
         fresh = {each.part: each.begin for each in planned if not each.known and each.stop is None}
         recorded = self._book().positions
         # Before anything is fetched: whoever began at the end goes on from there, also if nothing came until a restart.
         await self._destination.begin(fresh)
+        carried = [each for each in planned if each.stop is None and each.route is not None]
+        await self._destination.write_positions({}, self._tracks.turn(carried, self._book(), ends).records)
         self._topics.begun(topics)
         # Nothing is awaited from here on: what is known is begun, and what could not be is planned again the next time.
         self._known.update({topic.source.name: topic.source for topic in topics})

@@ -197,6 +197,21 @@ async def test_an_idle_group_is_translated_after_a_restart_without_a_new_record(
     assert at(world.b, "idle") == 5
 
 
+@pytest.mark.parametrize("exactly_once", [False, True])
+async def test_what_the_destination_has_forgotten_is_translated_after_restarts(
+    world: World, exactly_once: bool
+) -> None:
+    """Of a group that idles far behind: each start knows where the records of the one before lie."""
+    world.a.make("t")
+    for end in range(10, 40, 10):
+        world.a.put("t", 0, numbers(end - 10, end))
+        commit(world.a, "idle", 3)
+        world.b.group_offsets.pop("idle", None)
+        mirror = await world.once(exactly_once=exactly_once)
+        assert at(world.b, "idle") == 3
+        assert mirror.tally.groups["a"].unknown == 0
+
+
 async def test_a_group_that_goes_on_is_followed(world: World) -> None:
     """While the mirror runs. What it reads ahead of the mirror is at the end there, until it comes."""
     world.a.make("t")
@@ -385,12 +400,80 @@ async def test_where_keys_choose_a_group_gets_to_the_end_after_workers_have_died
                 await until(partial(_is_replaced, world.engine, worker, attempt))
 
 
+async def test_where_keys_chose_before_a_topic_grew_nothing_is_skipped(world: World) -> None:
+    """From a start on partitions keep their numbers. What a group has not read of one of them lies in others too, where
+    it has read all that came since."""
+    world.a.make("t", 2)
+    world.b.make("t", 4)
+    _put_eight(world, 0, range(2))
+    await world.once(sync_group_offsets="false")
+    await world.a.grow("t", 4)
+    _put_eight(world, 1, range(4))
+    _read(world, "all", 16, 16, 8, 8)
+    _read(world, "behind", 2, 16, 8, 8)
+    for turn in (2, 3):
+        await world.once(exactly_once=turn == 2)
+        assert _unread(world, "behind") >= {b"0-0-%d" % number for number in range(2, 8)}
+        assert _unread(world, "all") == {
+            b"%d-%d-%d" % (later, p, n) for later in range(2, turn) for p in range(4) for n in range(8)
+        }
+        _put_eight(world, turn, range(4))
+    _read(world, "behind", 9, 16, 8, 8)
+    await world.once()
+    assert len(_unread(world, "behind")) == 7 + 2 * 32
+
+
+async def test_a_topic_that_grows_while_keys_choose_is_dealt_as_before(world: World) -> None:
+    """Its new partitions too: else a group would skip what has come from the others."""
+    world.a.make("t", 2)
+    world.b.make("t", 4)
+    async with world.running():
+        _put_eight(world, 0, range(2))
+        await until(lambda: len(_all_values(world)) == 16)
+        await world.a.grow("t", 4)
+        _put_eight(world, 1, range(2, 4))
+        await until(lambda: len(_all_values(world)) == 32)
+        _read(world, "behind", 2, 8, 8, 8)
+        _read(world, "all", 8, 8, 8, 8)
+        await until(lambda: not _unread(world, "all"))
+    assert _unread(world, "behind") >= {b"0-0-%d" % number for number in range(2, 8)}
+
+
+async def test_a_topic_that_grows_at_both_ends_keeps_its_numbers_while_the_mirror_runs(world: World) -> None:
+    """Though the destination has more partitions than the source: else a group would skip what has come from the new
+    one."""
+    for cluster in (world.a, world.b):
+        cluster.make("t", 2)
+    async with world.running():
+        _put_eight(world, 0, range(2))
+        await until(lambda: len(_all_values(world)) == 16)
+        await world.b.grow("t", 4)
+        await world.a.grow("t", 3)
+        _put_eight(world, 1, range(2, 3))
+        await until(lambda: len(_all_values(world)) == 24)
+        _read(world, "behind", 8, 8, 3)
+        await until(lambda: at(world.b, "behind", Place("t", 2)) is not None)
+    assert _unread(world, "behind") == {b"1-2-%d" % number for number in range(3, 8)}
+
+
+def _put_eight(world: World, turn: int, partitions: Iterable[int]) -> None:
+    for partition in partitions:
+        for number in range(8):
+            world.a.put("t", partition, [b"%d-%d-%d" % (turn, partition, number)], key=b"%d" % number)
+
+
+def _read(world: World, group: str, *offsets: int) -> None:
+    for number, offset in enumerate(offsets):
+        commit(world.a, group, offset, Place("t", number))
+
+
 def _is_replaced(engine: JoinedEngine, worker: int, attempt: Attempt) -> bool:
     return engine.attempts[worker] is not attempt
 
 
 def _all_values(world: World) -> set[bytes | None]:
-    return {value for number in range(3) for value in world.b.values("t", number)}
+    numbers = range(len(world.b.made["t"].logs))
+    return {value for number in numbers for value in world.b.values("t", number)}
 
 
 def _place(value: bytes) -> int:
@@ -428,6 +511,20 @@ async def test_mirrors_that_face_each_other_skip_nothing_of_either_side(world: W
             assert place <= offset
             assert at(a, "g1") == offset
     assert b.values("t") == [b"a0", b"a1", b"a2", b"b0", b"a3", b"b1"]
+
+
+async def test_where_keys_choose_in_both_directions_a_group_stays_before_what_it_has_not_read(world: World) -> None:
+    """A record of the destination that has not come to the source yet."""
+    world.a.make("t", 2)
+    world.b.make("t", 3)
+    world.a.put("t", 0, [b"a0", b"a1"])
+    await world.once(world.b, to=world.a, name="back", group="y", sync_group_offsets="false")
+    for number in range(3):
+        world.b.put("t", number, [b"b%d" % number])
+    commit(world.a, "g1", 2)
+    mirror = await world.once()
+    assert _unread(world, "g1") >= {b"b0", b"b1", b"b2"}
+    assert mirror.tally.groups["a"].unknown == 1
 
 
 async def _settled_at(cluster: FakeCluster, group: str, unread: set[bytes | None]) -> int:

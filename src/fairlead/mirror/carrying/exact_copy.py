@@ -73,7 +73,7 @@ class _Portion:
             self._copy.refuse(send.outgoing, error)
 
     def position(self) -> Position:
-        return self._copy.position_behind(self.step, self._looped)
+        return self._copy.position_behind(self, self._looped)
 
     def committed(self) -> None:
         self._copy.commit(self)
@@ -114,6 +114,8 @@ class ExactCopy(Copy):
         """Portions that a strand has."""
         self._begins = False
         """Where it begins is not committed yet: what the books say of it does not count any more."""
+        self._ahead: Line | None = None
+        """What belongs together at both ends once the transaction that ends now is committed."""
         lane.add(self)
 
     @property
@@ -193,13 +195,22 @@ class ExactCopy(Copy):
         if self.part not in barriers or first < barriers[self.part][0]:
             barriers[self.part] = first, f"the destination refused what lies at offsets {first} to {last}: {error}"
 
-    def position_behind(self, step: Step, looped: int) -> Position:
-        """The position once this step is committed."""
-        return Position(step.until, step.epoch, self.part.topic, self.to, self.gone, looped=looped)
+    def position_behind(self, portion: _Portion, looped: int) -> Position:
+        """The position once this portion is committed, which is asked of those of a transaction in their order."""
+        step = portion.step
+        position = Position(step.until, step.epoch, self.part.topic, self.to, self.gone, looped=looped)
+        if self._line is None or self.stopped is not None:
+            return position
+        self._ahead = self._line.ahead() if self._ahead is None else self._ahead
+        for sent in portion.sent:
+            self._ahead.heard(sent, sent.at)
+        self._ahead.passed(step.until)
+        return self._ahead.of(position)
 
     def commit(self, portion: _Portion) -> None:
         """A portion has taken effect, and all before it."""
         self._begins = False
+        self._ahead = None
         self._open -= 1
         for sent in portion.sent:
             self._tally.count(self.part.topic, sent.records, sent.size_bytes, sent.how)
@@ -246,6 +257,7 @@ class ExactCopy(Copy):
         for portion in self._portions:
             portion.dropped()
         self._portions.clear()
+        self._ahead = None
         self._open = self.records_under_way = self.bytes_under_way = 0
         self._settled = Settled(position.offset, position.epoch)
         self._looped = self._looped_behind = position.looped

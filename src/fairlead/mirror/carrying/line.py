@@ -13,6 +13,7 @@ that does not name an offset is taken for the lowest that it can mean.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -57,6 +58,12 @@ class Line:
         if begin.at >= 0:
             run = begin.offset - begin.since
             self._last = Segment(begin.since, begin.at - run, run, begin.sent - run)
+
+    def ahead(self) -> Line:
+        """One that hears what does not count yet, and leaves this as it is."""
+        found = copy(self)
+        found._kept = []
+        return found
 
     def heard(self, sent: Sent, offset: int | None) -> None:
         """A batch is at the destination, at `offset` if that was told."""

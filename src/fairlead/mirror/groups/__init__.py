@@ -2,6 +2,7 @@
 
     history.py, barriers.py     what is remembered of the offsets at both ends, bounded
     translating.py              from one offset to the other; pure
+    turning.py                  where partitions of a topic begin to keep their numbers, or to be dealt by key
     tracks.py                   both for all partitions of a source, and what of them the books lack
     counting.py, stepping.py    records between two places that are remembered, counted at the source, and where so many
                                 end at the destination

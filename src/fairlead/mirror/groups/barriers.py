@@ -44,6 +44,11 @@ class Barriers:
                 del self._known[number]
                 self._changed.add(number)
 
+    @property
+    def newest(self) -> Barrier | None:
+        """The last one; None: there is none."""
+        return self._known[max(self._known)] if self._known else None
+
     def clear(self) -> None:
         """The topic begins anew."""
         self._changed |= self._known.keys()
@@ -52,7 +57,9 @@ class Barriers:
     def passed(self, offsets: Sequence[int]) -> Barrier | None:
         """The newest moment that a group with these offsets, partition by partition, has passed."""
         for barrier in reversed(self._known.values()):
-            if all(offset >= source for offset, source in zip_longest(offsets, barrier.source, fillvalue=0)):
+            if barrier.destination and all(
+                offset >= source for offset, source in zip_longest(offsets, barrier.source, fillvalue=0)
+            ):
                 return barrier
         return None
 

@@ -5,11 +5,13 @@ lie at the source."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from fairlead.mirror.books.book import Book, Position, Reading
 from fairlead.mirror.books.journal import Journal
 from fairlead.mirror.groups.history import History
 from fairlead.mirror.groups.translating import inverse
+from fairlead.mirror.groups.turning import first_of
 from fairlead.mirror.names import is_positions_topic
 from fairlead.mirror.ports import Cluster, Place
 
@@ -23,6 +25,8 @@ class Facing:
         self._readings: dict[str, tuple[Journal, Reading]] = {}
         self._parts: dict[Place, tuple[Position, History]] = {}
         """By the partition of the source that they write to."""
+        self._topics: set[str] = set()
+        """Those that they write to."""
 
     def look(self, topics: Iterable[str]) -> None:
         """The source has these topics now."""
@@ -40,11 +44,18 @@ class Facing:
     def _enter(self, book: Book) -> None:
         for part, position in book.positions.items():
             if part.cluster == self._destination and part.topic == position.to:
+                if first_of(part) in book.barriers:
+                    position = replace(position, at=-1)  # the key has dealt of it, so its records may lie anywhere
                 self._parts[Place(position.to, part.partition)] = (position, History(book.points.get(part)))
+                self._topics.add(position.to)
 
     def writes(self, place: Place) -> bool:
         """Whether one of them writes to a partition of the source."""
         return place in self._parts
+
+    def writes_topic(self, topic: str) -> bool:
+        """Whether one of them writes to a topic of the source."""
+        return topic in self._topics
 
     def read_until(self, place: Place, offset: int) -> int | None:
         """Below which offset of the destination's partition everything lies before `offset` at the source; None: that

@@ -10,7 +10,7 @@ from fairlead.mirror.books.origins import Origins
 from fairlead.mirror.groups.counting import Counting, Stretch
 from fairlead.mirror.groups.facing import Facing
 from fairlead.mirror.groups.stepping import Stepping, Steps
-from fairlead.mirror.groups.tracks import DealtTopic, Track, Tracks, anchor_in
+from fairlead.mirror.groups.tracks import Track, Tracks, anchor_in
 from fairlead.mirror.groups.translating import Anchor, bounded
 from fairlead.mirror.lanes import Part
 from fairlead.mirror.ports import EARLIEST, MOMENT_SECONDS, Cluster, Commit, Place
@@ -90,10 +90,13 @@ class Reaching:
         """
         await self.facing.refresh()
         reach, loose = Reach(), list[_Loose]()
+        behind = await self._behind_turns(commits)
         for group, places in commits.items():
             for place, commit in places.items():
                 track = self._tracks.kept.get(place)
-                if track is not None:
+                if track is not None and (group, place.topic) in behind:
+                    reach.unknown += 1
+                elif track is not None:
                     self._one(group, place, commit, track, reach, loose)
         await self._count(loose, reach)
         await self._dealt(commits, reach)
@@ -158,37 +161,60 @@ class Reaching:
 
     # ------------------------------------------------------------ topics that are dealt by key
 
+    async def _behind_turns(self, commits: GroupCommits) -> Container[tuple[str, str]]:
+        """Groups, each with a topic of which it has not read all that the key has dealt, before partitions began to
+        keep their numbers: that may lie anywhere."""
+        behind: set[tuple[str, str]] = set()
+        for name, since in list(self._tracks.since.items()):
+            groups = _of_topic(commits, name)
+            offsets = await self._offsets(name, range(len(since)), groups)
+            behind |= {
+                (group, name)
+                for group in groups
+                if offsets is None or any(at < begin for at, begin in zip(offsets[group], since, strict=True))
+            }
+        return behind
+
     async def _dealt(self, commits: GroupCommits, reach: Reach) -> None:
         for name, topic in list(self._tracks.dealt.items()):
-            groups = {
-                group: places for group, places in commits.items() if any(place.topic == name for place in places)
-            }
+            groups = _of_topic(commits, name)
             if not groups:
                 continue
-            both_ways = any(standing.position.looped for standing in topic.parts.values())
-            starts = await self._starts(name, topic, groups.values())
+            looped = any(standing.position.looped for standing in topic.parts.values())
+            both_ways = looped or self.facing.writes_topic(name)
+            offsets = await self._offsets(name, range(max(topic.parts) + 1), groups)
             if self._tracks.dealt.get(name) is not topic:
                 continue
-            if starts is None:
-                reach.unknown += sum(place.topic == name for places in groups.values() for place in places)
-                continue
             for group, places in groups.items():
-                offsets = {place.partition: commit.offset for place, commit in places.items() if place.topic == name}
-                numbers = range(max(topic.parts) + 1)
-                barrier = topic.barriers.passed([offsets.get(n, starts.get(n, 0)) for n in numbers])
-                if barrier is None or both_ways:
-                    reach.unknown += len(offsets)
+                barrier = None if offsets is None or both_ways else topic.barriers.passed(offsets[group])
+                if barrier is None:
+                    reach.unknown += sum(place.topic == name for place in places)
                     continue
                 for number, end in enumerate(barrier.destination):
                     reach.put(group, Place(topic.to, number), Reached(None, Commit(end)))
 
+    async def _offsets(
+        self, name: str, numbers: Sequence[int], groups: GroupCommits
+    ) -> Mapping[str, Sequence[int]] | None:
+        """Where each of these groups stands in these partitions: at the start of those of which it has committed
+        nothing. None: one of them does not tell where it begins."""
+        starts = await self._starts([Place(name, number) for number in numbers], groups.values())
+        if starts is None:
+            return None
+        return {
+            group: [
+                starts[number] if (commit := places.get(Place(name, number))) is None else commit.offset
+                for number in numbers
+            ]
+            for group, places in groups.items()
+        }
+
     async def _starts(
-        self, name: str, topic: DealtTopic, groups: Iterable[Mapping[Place, Commit]]
+        self, places: Sequence[Place], groups: Iterable[Mapping[Place, Commit]]
     ) -> Mapping[int, int] | None:
-        """Where the partitions begin of which one of these groups has committed nothing: there it stands. None: one of
-        them does not tell it."""
-        places = [Place(name, number) for number in topic.parts]
-        missing = {place for place in places for commits in groups if place not in commits}
+        """Where those of these partitions begin of which one of these groups has committed nothing. None: one of them
+        does not tell it."""
+        missing = {place for commits in groups for place in places if place not in commits}
         found: dict[int, int] = {}
         for place, start in (await self._cluster.told_offsets(missing, EARLIEST, MOMENT_SECONDS)).items():
             if isinstance(start, FairleadError):
@@ -199,6 +225,11 @@ class Reaching:
     def forget_others(self, groups: Container[str]) -> None:
         """Nothing is remembered but of these."""
         forget_others(self._found, groups)
+
+
+def _of_topic(commits: GroupCommits, topic: str) -> GroupCommits:
+    """Those of groups that have committed anything of it."""
+    return {group: places for group, places in commits.items() if any(place.topic == topic for place in places)}
 
 
 def forget_others(remembered: dict[tuple[str, Place], Any], groups: Container[str]) -> None:

@@ -15,7 +15,9 @@ from fairlead.mirror.destination import BookRecords
 from fairlead.mirror.groups.barriers import Barriers
 from fairlead.mirror.groups.history import History
 from fairlead.mirror.groups.translating import Anchor, anchor_of
+from fairlead.mirror.groups.turning import Turn, first_of, turns_of
 from fairlead.mirror.lanes import Part, lane_of
+from fairlead.mirror.planning.plan import Planned
 from fairlead.mirror.ports import Place
 
 
@@ -119,18 +121,47 @@ class Tracks:
         """By the partition at the source."""
         self.dealt: dict[str, DealtTopic] = {}
         """By the topic at the source."""
+        self.since: dict[str, Sequence[int]] = {}
+        """The same: from which offsets on partitions keep their numbers, where the key has dealt what lies before."""
         self._changed: set[Place] = set()
+        self._turns: dict[Part, Turn] = {}
+        """By the partition 0 of each topic."""
+        self._by_key: dict[Part, bool] = {}
+        """The same, of topics that were begun: whether the key deals them."""
+
+    def as_begun(self, planned: Planned) -> Planned:
+        """A partition that comes later goes as the others of its topic do: what the key deals lies in all partitions,
+        so one of them alone says nothing of a group's place."""
+        route, by_key = planned.route, self._by_key.get(first_of(planned.part))
+        if route is None or by_key in (None, route.by_key):
+            return planned
+        return replace(planned, route=replace(route, by_key=not route.by_key))
+
+    def turn(self, planned: Iterable[Planned], book: Book, ends: Mapping[Place, int]) -> News:
+        """How topics go on of which these partitions begin, if it was not decided before; what the books must say
+        before anything of them is sent."""
+        planned = [each for each in planned if first_of(each.part) not in self._by_key]
+        turns = turns_of(planned, book, ends)
+        self._turns.update(turns)
+        again = [each.part for each in planned if turns[first_of(each.part)].is_new]
+        blocks = {part: dict.fromkeys(book.points[part]) for part in again if part in book.points}
+        barriers = {first: turn.barriers.take_changed() for first, turn in turns.items()}
+        return News(blocks, {first: found for first, found in barriers.items() if found})
 
     def begin(
         self, standing: Standing, route: Route, book: Book, ends: Mapping[Place, int], *, fresh: bool = False
     ) -> None:
         """A partition is carried from now on, as the book says, or with `fresh` for the first time; `ends` says where
         those of the destination end."""
-        part, to = standing.part, standing.to
+        part, to, first = standing.part, standing.to, first_of(standing.part)
+        self._by_key[first] = route.by_key
+        turn = self._turns.setdefault(first, Turn(Barriers(book.barriers.get(first))))
         if route.by_key:
-            self._begin_dealt(standing, book, ends, fresh=fresh)
+            self._begin_dealt(standing, turn.barriers, ends, fresh=fresh)
             return
-        place, history = Place(part.topic, part.partition), History(book.points.get(part))
+        if turn.since:
+            self.since[part.topic] = turn.since
+        place, history = Place(part.topic, part.partition), History(None if turn.is_new else book.points.get(part))
         if not fresh:
             known = book.positions.get(part)
             standing.begun_again(known=known is not None and known.at == standing.position.at)
@@ -139,14 +170,12 @@ class Tracks:
             self._changed.add(place)
         self.kept[place] = Track(standing, Place(to, route.partition), history)
 
-    def _begin_dealt(self, standing: Standing, book: Book, ends: Mapping[Place, int], *, fresh: bool) -> None:
-        part, first = standing.part, standing.part._replace(partition=0)
+    def _begin_dealt(self, standing: Standing, barriers: Barriers, ends: Mapping[Place, int], *, fresh: bool) -> None:
+        part, first = standing.part, first_of(standing.part)
         topic = self.dealt.get(part.topic)
         if topic is None or topic.first != first:
-            topic = DealtTopic(first, standing.to, {}, {}, Barriers(book.barriers.get(first)))
+            topic = DealtTopic(first, standing.to, {}, {}, barriers)
             self.dealt[part.topic] = topic
-        if fresh and part == first:
-            topic.barriers.clear()
         topic.parts[part.partition] = standing
         if not fresh:
             topic.again[part.partition] = standing.end
@@ -156,6 +185,7 @@ class Tracks:
         """It is carried no more."""
         self.kept.pop(Place(part.topic, part.partition), None)
         self.dealt.pop(part.topic, None)
+        self.since.pop(part.topic, None)
 
     def heard(self, moved: Iterable[Standing]) -> None:
         """Some have moved: what they have found is remembered."""
