@@ -25,6 +25,8 @@ def test_a_mirrormaker_2_may_have_an_alias_and_a_topic() -> None:
     """Neither is needed."""
     assert parse_from("mm2") == From("mm2")
     assert parse_from("mm2:East") == From("mm2", alias="East")
+    of_one = From("mm2", alias="East", offsets_topic="offsets", connector="to-b")
+    assert parse_from("mm2:East,offsets, to-b") == of_one
     assert parse_from("MM2: East , connect-offsets") == From("mm2", alias="East", offsets_topic="connect-offsets")
 
 

@@ -29,6 +29,8 @@ class From:
     """With `mm2`: what that MirrorMaker called the source."""
     offsets_topic: str | None = None
     """With `mm2`: where Connect kept its offsets, if not where MirrorMaker 2 has them kept by itself."""
+    connector: str | None = None
+    """With `mm2`: which connector's offsets count, if several have left some."""
     offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """With `file`: topic and partition → the next offset to mirror."""
 
@@ -52,8 +54,8 @@ def parse_from(text: str) -> From:
 
 
 def _of_mm2(text: str) -> From:
-    alias, _, topic = text[len(_MM2) + 1 :].partition(",")
-    return From(_MM2, alias=alias.strip() or None, offsets_topic=topic.strip() or None)
+    alias, topic, connector = (*map(str.strip, text[len(_MM2) + 1 :].split(",", 2)), "", "")[:3]
+    return From(_MM2, alias=alias or None, offsets_topic=topic or None, connector=connector or None)
 
 
 def _of_time(text: str) -> From:

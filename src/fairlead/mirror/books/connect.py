@@ -20,12 +20,16 @@ _OFFSETS_TOPIC: Final = "mm2-offsets.{}.internal"
 _OFFSETS_TOPICS: Final = re.compile(r"mm2-offsets\.(.+)\.internal")
 
 
-async def mirrormaker_ends(destination: Cluster, alias: str | None, topic: str | None) -> Mapping[Place, int]:
-    """Partition of the source → the next offset to mirror, where a MirrorMaker 2 that called the source `alias` ended.
+async def mirrormaker_ends(
+    destination: Cluster, asked: Iterable[Place], alias: str | None, topic: str | None, connector: str | None = None
+) -> Mapping[Place, int]:
+    """Partition of the source → the next offset to mirror, where a MirrorMaker 2 that called the source `alias` ended,
+    of those that are asked for and that it knew.
 
     Args:
         alias: None: the one that is found in the name of a topic of offsets.
         topic: where Connect kept the offsets; None: where MirrorMaker 2 has them kept by itself.
+        connector: the one whose offsets count; None: all that mirrored that source.
 
     Raises:
         BadRequest: there are none, or it is not plain which.
@@ -36,10 +40,11 @@ async def mirrormaker_ends(destination: Cluster, alias: str | None, topic: str |
     topic = topic or _OFFSETS_TOPIC.format(alias)
     if topic not in await destination.topics([topic]):
         raise BadRequest(f"--from mm2: the destination has no topic {topic}, in which MirrorMaker 2 keeps its offsets")
-    found = ends_of(await Journal(destination, topic).news(), alias)
+    found = ends_of(await Journal(destination, topic).news(), alias, connector)
     if not found:
-        raise BadRequest(f"--from mm2: topic {topic} of the destination has no offsets of a cluster {alias}")
-    return found
+        of = "" if connector is None else f" and a connector {connector}"
+        raise BadRequest(f"--from mm2: topic {topic} of the destination has no offsets of a cluster {alias}{of}")
+    return {place: _only_end(place, found[place], alias) for place in asked if place in found}
 
 
 def _only_alias(topics: Iterable[str]) -> str:
@@ -57,27 +62,43 @@ def _only_alias(topics: Iterable[str]) -> str:
     return found[0]
 
 
-def ends_of(records: Iterable[KeyAndValue], alias: str) -> Mapping[Place, int]:
-    """What records of Connect's topic of offsets say of a source, the oldest first."""
-    found: dict[Place, int] = {}
+def ends_of(
+    records: Iterable[KeyAndValue], alias: str, connector: str | None = None
+) -> Mapping[Place, Mapping[str, int]]:
+    """What records of Connect's topic of offsets say of a source, the oldest first, by connectors. In one topic there
+    may be what several of them say: one that was renamed since, or that mirrors to another cluster."""
+    found: dict[Place, dict[str, int]] = {}
     for key, value in records:
-        place = _place(key, alias)
-        if place is None:
+        name, place = _place(key, alias)
+        if place is None or connector not in (None, name):
             continue
         offset = _offset(value)
         if offset is None:
-            found.pop(place, None)
+            found.get(place, {}).pop(name, None)
         else:
-            found[place] = offset + 1
-    return found
+            found.setdefault(place, {})[name] = offset + 1
+    return {place: ends for place, ends in found.items() if ends}
 
 
-def _place(key: bytes | None, alias: str) -> Place | None:
-    """The partition that a key names; None: it is of another cluster, or of a connector that mirrors no topics."""
+def _only_end(place: Place, ends: Mapping[str, int], alias: str) -> int:
+    """Raises: BadRequest: connectors ended at different offsets, and none of them is chosen."""
+    end = next(iter(ends.values()))
+    if any(other != end for other in ends.values()):
+        told = ", ".join(f"{name} at {offset}" for name, offset in sorted(ends.items()))
+        raise BadRequest(
+            f"--from mm2: connectors ended at different offsets of topic {place.topic}, partition {place.partition}: "
+            f"{told}; write --from mm2:{alias},TOPIC,CONNECTOR with the one that mirrored to this destination last"
+        )
+    return end
+
+
+def _place(key: bytes | None, alias: str) -> tuple[str, Place | None]:
+    """The connector and the partition that a key names; None: it is of another cluster, or of a connector that mirrors
+    no topics."""
     match _read(key):
-        case [str(), {"cluster": cluster, "topic": str(topic), "partition": int(partition)}] if cluster == alias:
-            return Place(topic, partition)
-    return None
+        case [str(name), {"cluster": cluster, "topic": str(topic), "partition": int(partition)}] if cluster == alias:
+            return name, Place(topic, partition)
+    return "", None
 
 
 def _offset(value: bytes | None) -> int | None:

@@ -69,7 +69,7 @@ async def _of_others(
     if begin.what == "file":
         return {Place(*place): offset for place, offset in begin.offsets.items()}
     if begin.what == "mm2":
-        return await mirrormaker_ends(destination, begin.alias, begin.offsets_topic)
+        return await mirrormaker_ends(destination, places, begin.alias, begin.offsets_topic, begin.connector)
     if group is None:
         raise InvalidValue("--from group: the consumer.config has no group.id, whose commits would say where to begin")
     return await source.committed(group, places)
