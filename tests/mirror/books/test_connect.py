@@ -12,7 +12,6 @@ from fairlead.mirror.ports import Place
 from fairlead.model.errors import BadRequest
 from fairlead.protocol.batch import build_batch
 
-
 CONNECTOR = "MirrorSourceConnector"
 PLACES = [Place("t", 0), Place("never mirrored", 0)]
 
