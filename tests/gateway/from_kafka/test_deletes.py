@@ -176,6 +176,19 @@ async def test_a_topic_that_was_made_again_is_not_the_one_that_was_deleted(
         assert not await rig.is_here(after_ms=MINUTE_MS)
 
 
+async def test_a_topic_that_is_left_out_by_now_is_kept(
+    desk: Desk, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Kafka says of it is not followed any more. Once it is kept again, it is."""
+    async with keeping(desk, clock, monkeypatch) as rig:
+        rig.running.change(replace(rig.running.record, topics="other"))
+        rig.kafka.deleted()
+        assert await rig.is_here()
+        assert await rig.is_here(after_ms=10 * MINUTE_MS)
+        rig.running.change(replace(rig.running.record, topics="ships"))
+        assert not await rig.is_here()
+
+
 @pytest.mark.parametrize("refusal", [None, NotAllowed("topic ships: not ours to see"), TryAgain("1 of 2 answer")])
 async def test_a_topic_that_kafka_does_not_list_is_not_taken_over_before_it_is_sure_that_it_was_deleted(
     desk: Desk, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, refusal: FairleadError | None

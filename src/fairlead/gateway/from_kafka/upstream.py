@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import compress
 
 import structlog
 
@@ -298,7 +299,8 @@ class RunningUpstream:
         kept = [each for each in owned if each.incarnation not in there and parent_of(each) is None]
         self.known.gone = {each.incarnation: self.known.gone.get(each.incarnation, now_ms) for each in kept}
         if self.record.deletes == "follow":
-            for each in kept:
+            names = [each.home or each.name for each in kept]
+            for each in compress(kept, self.record.filter.passing(names)):
                 is_long = now_ms - self.known.gone[each.incarnation] >= self._timing.gone_s * 1000
                 if is_long and await self._is_gone(kafka, each):
                     await topics.delete_topic(stream, self.record, each)
