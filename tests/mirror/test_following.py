@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,41 @@ async def test_settings_of_a_topic_that_was_there_before_follow_too(world: World
     assert setting(world.b, "min.insync.replicas") == Setting("1", True)
     assert setting(world.b, "flush.ms") == Setting("3", True)
     assert setting(world.b, "segment.ms") is None
+
+
+@pytest.mark.parametrize("turned", [False, True])
+async def test_of_a_topic_that_is_mirrored_both_ways_what_is_set_at_one_end_goes_to_the_other(
+    world: World, turned: bool
+) -> None:
+    """Whichever of the two mirrors looks first: what comes from the other end does not take it back."""
+    here, there = (world.b, world.a) if turned else (world.a, world.b)
+    world.a.make("t", retention_ms="1000", flush_ms="1")
+    world.b.make("t", retention_ms="1000", flush_ms="2")
+    back: dict[str, Any] = {"to": world.a, "name": "back", "group": "y"}
+    await world.once(sync_topic_configs="false")
+    await world.once(world.b, sync_topic_configs="false", **back)
+    async with world.running(), world.running(world.b, **back):
+        await until(lambda: sum("is mirrored both ways" in line for line in world.said) == 2)
+        for number in range(1, 20):
+            value = str(1000 + number)
+            here.make_setting("t", "retention.ms", value)
+            here.make_setting("t", "segment.bytes", value)
+            await until(lambda value=value: setting(there, "segment.bytes") == Setting(value, True))  # type: ignore[misc]
+            assert setting(here, "retention.ms") == setting(there, "retention.ms") == Setting(value, True)
+        here.make_setting("t", "retention.ms", None)
+        await until(lambda: setting(there, "retention.ms") == Setting("604800000", False))
+    assert setting(here, "retention.ms") == Setting("604800000", False)
+    assert (setting(world.a, "flush.ms"), setting(world.b, "flush.ms")) == (Setting("1", True), Setting("2", True))
+
+
+async def test_of_a_topic_that_is_mirrored_both_ways_nothing_is_set_that_differed_before(world: World) -> None:
+    """Nobody knows which end is right, so it is told."""
+    for cluster, value in ((world.a, "1"), (world.b, "2")):
+        cluster.make("t", retention_ms=value)
+    await world.once(world.b, to=world.a, name="back", group="y", sync_topic_configs="false")
+    await world.once()
+    assert setting(world.b, "retention.ms") == Setting("2", True)
+    assert any("is mirrored both ways" in line and "retention.ms" in line for line in world.said)
 
 
 async def test_nothing_follows_when_that_is_asked_for(world: World) -> None:

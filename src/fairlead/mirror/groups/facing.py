@@ -4,7 +4,8 @@ lie at the source."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Container, Iterable
 from dataclasses import replace
 
 from fairlead.mirror.books.book import Book, Position, Reading
@@ -27,6 +28,7 @@ class Facing:
         """By the partition of the source that they write to."""
         self._topics: set[str] = set()
         """Those that they write to."""
+        self._reading = asyncio.Lock()
 
     def look(self, topics: Iterable[str]) -> None:
         """The source has these topics now."""
@@ -36,10 +38,11 @@ class Facing:
 
     async def refresh(self) -> None:
         """Read what was written since. Raises: BadRequest: a book cannot be read; TryAgain."""
-        for journal, reading in list(self._readings.values()):
-            if news := await journal.news():
-                reading.take(news)
-                self._enter(reading.book)
+        async with self._reading:
+            for journal, reading in list(self._readings.values()):
+                if news := await journal.news():
+                    reading.take(news)
+                    self._enter(reading.book)
 
     def _enter(self, book: Book) -> None:
         for part, position in book.positions.items():
@@ -53,9 +56,10 @@ class Facing:
         """Whether one of them writes to a partition of the source."""
         return place in self._parts
 
-    def writes_topic(self, topic: str) -> bool:
-        """Whether one of them writes to a topic of the source."""
-        return topic in self._topics
+    @property
+    def topics(self) -> Container[str]:
+        """Those of the source that one of them writes to."""
+        return self._topics
 
     def read_until(self, place: Place, offset: int) -> int | None:
         """Below which offset of the destination's partition everything lies before `offset` at the source; None: that

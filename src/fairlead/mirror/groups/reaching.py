@@ -181,7 +181,7 @@ class Reaching:
             if not groups:
                 continue
             looped = any(standing.position.looped for standing in topic.parts.values())
-            both_ways = looped or self.facing.writes_topic(name)
+            both_ways = looped or name in self.facing.topics
             offsets = await self._offsets(name, range(max(topic.parts) + 1), groups)
             if self._tracks.dealt.get(name) is not topic:
                 continue

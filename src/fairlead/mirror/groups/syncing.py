@@ -74,6 +74,12 @@ class GroupSync:
         """The source has these topics now."""
         self._reaching.facing.look(topics)
 
+    async def written_by_others(self) -> Container[str]:
+        """Topics of the source to which other mirrors carry the destination's of the same names. Raises: BadRequest,
+        TryAgain."""
+        await self._reaching.facing.refresh()
+        return self._reaching.facing.topics
+
     async def matching(self) -> Mapping[str, Group]:
         """The groups that go with their topics. Raises: NotAllowed, TryAgain."""
         there = await self._cluster.groups()

@@ -56,7 +56,8 @@ class Alongside:
         """Those of its topics. None: they do not follow."""
         if not self._follows.settings:
             return None
-        return Settings(source.cluster, self._destination, self._follows.copied, self._tally, self._tell)
+        both_ways = source.groups.written_by_others
+        return Settings(source.cluster, self._destination, self._follows.copied, self._tally, self._tell, both_ways)
 
     def acls(self, source: Source) -> Acls | None:
         """Those of its topics. None: they do not follow."""
