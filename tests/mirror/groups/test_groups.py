@@ -81,6 +81,17 @@ async def test_metadata_goes_with_the_offset(world: World) -> None:
     assert world.b.metadata["g1", P0] == "what I wrote"
 
 
+async def test_metadata_that_no_checkpoint_can_hold_is_left_out_there(world: World) -> None:
+    """It ends nothing, and goes with the commit."""
+    world.a.make("t")
+    world.a.put("t", 0, numbers(0, 3))
+    long = "é" * 20_000
+    await world.a.commit_for("g1", {P0: Commit(2, long)})
+    await world.once(source_aliases=["A"])
+    assert world.b.metadata["g1", P0] == long
+    assert world.b.values("A.checkpoints.internal")[-1] == struct.pack(">hqqh", 0, 2, 2, 0)
+
+
 async def test_transactions_and_their_markers_are_counted_as_what_they_are(world: World) -> None:
     """Records between two places that are remembered are counted at the source; a commit behind the last marker is the
     destination's end."""

@@ -2,7 +2,8 @@
 has committed there and here. Java's `RemoteClusterUtils.translateOffsets` reads them.
 
 Key: group, topic and partition at the destination. Value: version 0, offset at the source, offset at the destination,
-metadata. Numbers are big-endian; a text is its length in two bytes and UTF-8.
+metadata, or none where it is longer than a text may be. Numbers are big-endian; a text is its length in two bytes and
+UTF-8.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from fairlead.mirror.ports import Commit, Place
 
 _VERSION = 0
 _NOT_KNOWN = -1
+_TEXT_BYTES_MAX = 2**15 - 1
 
 
 class Checkpoint(NamedTuple):
@@ -33,7 +35,9 @@ def checkpoint_record(checkpoint: Checkpoint) -> tuple[bytes, bytes]:
     place, commit = checkpoint.place, checkpoint.commit
     upstream = _NOT_KNOWN if checkpoint.upstream is None else checkpoint.upstream
     key = _text(checkpoint.group) + _text(place.topic) + struct.pack(">i", place.partition)
-    return key, struct.pack(">hqq", _VERSION, upstream, commit.offset) + _text(commit.metadata)
+    # A cluster may let groups commit more than the form holds; where the group stands is what is asked for.
+    metadata = commit.metadata if len(commit.metadata.encode()) <= _TEXT_BYTES_MAX else ""
+    return key, struct.pack(">hqq", _VERSION, upstream, commit.offset) + _text(metadata)
 
 
 def _text(text: str) -> bytes:
