@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 from fairlead.mirror.books.book import (
     HOLDER_KEY,
+    NO_RECORDS,
     Book,
+    BookRecords,
     Holder,
     Position,
     holder_of,
     holder_record,
-    position_record,
+    position_records,
     read_book,
 )
 from fairlead.mirror.books.journal import Journal
@@ -25,15 +26,12 @@ from fairlead.mirror.configs import BOOK_CONFIGS, MESSAGE_BYTES_MAX, Copied, Set
 from fairlead.mirror.exactly.beginnings import Beginnings
 from fairlead.mirror.exactly.lane import Ground
 from fairlead.mirror.exactly.lanes import Lanes
-from fairlead.mirror.lanes import LANES, Part, lane_of
+from fairlead.mirror.lanes import LANES, Part
 from fairlead.mirror.names import REGISTRY, positions_topic
 from fairlead.mirror.ports import CLUSTERS_OWN, LOG_END, Cluster, Place, Sender, Topic
 from fairlead.model.clock import Clock
 from fairlead.model.errors import FairleadError, InvalidValue
 
-BookRecords = Mapping[int, Sequence[tuple[bytes, bytes | None]]]
-"""Keys and values for the books, by lane."""
-NO_RECORDS: Final[BookRecords] = {}
 HOLDER_LANE = 0
 """The partition of the topic of positions in which the holder stands."""
 
@@ -220,11 +218,7 @@ class Destination:
 
     async def write_positions(self, positions: Mapping[Part, Position], more: BookRecords = NO_RECORDS) -> None:
         """Write positions, unless transactions do, and other records of the books, and wait until they are durable."""
-        lanes: dict[int, list[tuple[bytes, bytes | None]]] = {lane: list(records) for lane, records in more.items()}
-        if self._by_transactions:
-            positions = {}
-        for part, position in positions.items():
-            lanes.setdefault(lane_of(part), []).append(position_record(part, position))
+        lanes = position_records({} if self._by_transactions else positions, more)
         topic = positions_topic(self.name)
         await asyncio.gather(*(self._write(topic, lane, records) for lane, records in lanes.items()))
 

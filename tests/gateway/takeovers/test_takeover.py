@@ -350,11 +350,8 @@ async def test_a_partner_cannot_say_that_somebody_else_owns_a_topic(three: Owner
     assert (await taken(ny)).changed == 1
 
 
-async def test_a_stream_that_has_heard_of_nobody_takes_nothing_over(owner: Owner, ny: Site) -> None:
-    """It may be the one that is cut off. One that heard of its neighbours since it started may decide without them."""
-    await linked(owner.site, ny)
-    await owner.site.write(SHIPS, "box", b"0")
-    await arrived(ny, 1)
+async def takes_nothing_over_unheard(owner: Owner, ny: Site) -> None:
+    """The owner is lost: not before a neighbour has answered since its start, unless it is forced."""
     await owner.lose()
     assert (await taken(ny, options=DRY)).changed == 1
     await ny.__aexit__(None)
@@ -362,6 +359,14 @@ async def test_a_stream_that_has_heard_of_nobody_takes_nothing_over(owner: Owner
     why = reason(await taken(ny))
     assert why.startswith("no neighbour has answered since this server started: /mapr/sf/ships: no gateway answers")
     assert (await taken(ny, options=FORCED)).changed == 1
+
+
+async def test_a_stream_that_has_heard_of_nobody_takes_nothing_over(owner: Owner, ny: Site) -> None:
+    """It may be the one that is cut off. One that heard of its neighbours since it started may decide without them."""
+    await linked(owner.site, ny)
+    await owner.site.write(SHIPS, "box", b"0")
+    await arrived(ny, 1)
+    await takes_nothing_over_unheard(owner, ny)
 
 
 async def test_a_site_behind_one_that_keeps_kafka_s_topics_takes_none_over_before_it_has_heard_of_it(
@@ -373,13 +378,7 @@ async def test_a_site_behind_one_that_keeps_kafka_s_topics_takes_none_over_befor
     upstream = KafkaUpstream(stream.id, "old", b"l" * 16, "/file", "the-one", "box")
     await put_topic(stream, upstream, TopicMetadata("box", b"t" * 16, False, (PartitionMetadata(0, 3),)), {})
     await until(lambda: ny.cluster.stream(SHIPS).find_topic("box"))
-    await owner.lose()
-    assert (await taken(ny, options=DRY)).changed == 1
-    await ny.__aexit__(None)
-    await ny.__aenter__()
-    why = reason(await taken(ny))
-    assert why.startswith("no neighbour has answered since this server started: /mapr/sf/ships: no gateway answers")
-    assert (await taken(ny, options=FORCED)).changed == 1
+    await takes_nothing_over_unheard(owner, ny)
 
 
 async def test_topics_that_a_full_disk_kept_have_their_turn_again(

@@ -125,6 +125,12 @@ class Rig:
         for outcome in applied(self.log, *map(decode_frame, frames)):
             assert (outcome.refused_position, outcome.behind, outcome.conflicts) == (None, 0, 0)
 
+    def acknowledge(self) -> None:
+        """The one frame that was handed on comes to the replica, which is answered."""
+        (frame,) = self.frames
+        self.apply()
+        self.credit.answered(1, len(frame))
+
 
 @asynccontextmanager
 async def reading(
@@ -270,9 +276,7 @@ async def test_a_log_that_goes_on_otherwise_stops_its_partition() -> None:
         async with reading(kafka) as rig:
             kafka.says(batch_of_epoch(1, 0, b"a", b"b"))
             await some(rig)
-            (frame,) = rig.frames
-            rig.apply()
-            rig.credit.answered(1, len(frame))
+            rig.acknowledge()
             kafka.end = end
             kafka.says(position=2, **cast(Any, told))
             await some(rig, lambda rig: rig.stopped)
@@ -289,9 +293,7 @@ async def test_a_log_that_was_put_back_and_went_on_stops_its_partition() -> None
     async with reading(kafka) as rig:
         kafka.says(batch_of_epoch(5, 0, b"a", b"b"))
         await some(rig)
-        (frame,) = rig.frames
-        rig.apply()
-        rig.credit.answered(1, len(frame))
+        rig.acknowledge()
         kafka.end = 9
         kafka.says(position=2, error=OFFSET_OUT_OF_RANGE)
         await some(rig, lambda rig: kafka.assigned == [(0, -1), (2, 5)])

@@ -23,7 +23,7 @@ from fairlead.mirror.books.points import (
     part_of,
     topic_text,
 )
-from fairlead.mirror.lanes import Part
+from fairlead.mirror.lanes import Part, lane_of
 from fairlead.model.errors import BadRequest
 from fairlead.model.strict_json import JsonForm, Natural, Unreadable
 
@@ -95,6 +95,9 @@ class _Origins:
 _POSITION_KEY: Final = JsonForm(_Key, head={"v": VERSION, "of": "position"})
 _POSITION: Final = JsonForm(Position, head={"v": VERSION}, sparse=True)
 _HOLDER: Final = JsonForm(Holder, head={"v": VERSION})
+BookRecords = Mapping[int, Sequence[tuple[bytes, bytes | None]]]
+"""Key and value of records of the topic of positions, by the lane, which is the partition."""
+NO_RECORDS: Final[BookRecords] = {}
 HOLDER_KEY: Final = b'{"v":1,"of":"holder"}'
 _ORIGINS: Final = JsonForm(_Origins, head={"v": VERSION})
 ORIGINS_KEY: Final = b'{"v":1,"of":"origins"}'
@@ -103,6 +106,14 @@ ORIGINS_KEY: Final = b'{"v":1,"of":"origins"}'
 def position_record(part: Part, position: Position) -> tuple[bytes, bytes]:
     """Key and value."""
     return _POSITION_KEY.write(_Key(part.cluster, topic_text(part), part.partition)), _POSITION.write(position)
+
+
+def position_records(positions: Mapping[Part, Position], more: BookRecords = NO_RECORDS) -> BookRecords:
+    """These positions, behind `more`, each in the lane of its partition."""
+    lanes = {lane: list(records) for lane, records in more.items()}
+    for part, position in positions.items():
+        lanes.setdefault(lane_of(part), []).append(position_record(part, position))
+    return lanes
 
 
 def holder_record(holder: Holder) -> tuple[bytes, bytes]:

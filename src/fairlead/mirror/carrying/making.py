@@ -93,24 +93,16 @@ class Maker:
             return self._add_as_it_is(origin, group, sends, steps)
         changed = handled(group, self._handler, self._part.topic, self._part.partition)
         for call in changed.calls:
-            add = self._add_mixed if call.mixed else self._add_call
-            why = add(origin, call, sends, steps)
+            if call.mixed:
+                why = self._add_mixed(origin, call, sends, steps)
+            else:
+                why = self._add_as_it_is(origin, call.batches, sends, steps) if call.batches else None
             if why is not None:
                 return why
         # Also where the function has left the last records out.
         until = group[-1].header.last_offset + 1 if changed.refused is None else changed.refused.first_offset
         steps.append((0, until))
         return _why(changed.refused)
-
-    def _add_call(
-        self,
-        origin: str,
-        call: Call,
-        sends: list[tuple[str, int, Outgoing]],
-        steps: list[tuple[int, int]],
-    ) -> str | None:
-        """Add the sends of what a call of the user's function has made; why the partition cannot go on behind them."""
-        return self._add_as_it_is(origin, call.batches, sends, steps) if call.batches else None
 
     def _add_mixed(
         self,
@@ -119,8 +111,8 @@ class Maker:
         sends: list[tuple[str, int, Outgoing]],
         steps: list[tuple[int, int]],
     ) -> str | None:
-        """The same where nobody knows of which of the source's records each one was made: all of it is one step, and
-        where a record of it cannot be sent, none of it is."""
+        """The same for a call where nobody knows of which of the source's records each one was made: all of it is one
+        step, and where a record of it cannot be sent, none of it is."""
         found: list[tuple[str, int, Outgoing]] = []
         why = self._add_as_it_is(origin, call.batches, found, [])
         if why is not None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from fairlead.mirror.books.book import Position, position_record
+from fairlead.mirror.books.book import Position, position_records
 from fairlead.mirror.books.plain import batches_of
 from fairlead.mirror.exactly.lane import Ground
-from fairlead.mirror.lanes import Part, lane_of
+from fairlead.mirror.lanes import Part
 from fairlead.mirror.names import positions_topic
 from fairlead.mirror.patience import PAUSE_SECONDS, insisting
 from fairlead.model.errors import Aborted, BadRequest, Fenced
@@ -60,12 +60,9 @@ class Beginnings:
                 await insisting(self.open)
 
     async def _write(self, positions: Mapping[Part, Position]) -> None:
-        lanes: dict[int, list[tuple[bytes, bytes | None]]] = {}
-        for part, position in positions.items():
-            lanes.setdefault(lane_of(part), []).append(position_record(part, position))
         sent = [
             self._sender.send(self._topic, lane, batch)
-            for lane, records in lanes.items()
+            for lane, records in position_records(positions).items()
             for batch in batches_of(records, self._ground.clock.wall_ms())
         ]
         await asyncio.wait(sent)

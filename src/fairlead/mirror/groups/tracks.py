@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from fairlead.mirror.books.book import Book, Position
+from fairlead.mirror.books.book import Book, BookRecords, Position
 from fairlead.mirror.books.points import Barrier, Segment, barrier_record, block_record
 from fairlead.mirror.carrying.making import Route
 from fairlead.mirror.carrying.standing import Resumed, Standing
-from fairlead.mirror.destination import BookRecords
 from fairlead.mirror.groups.barriers import Barriers
 from fairlead.mirror.groups.history import History
 from fairlead.mirror.groups.translating import Anchor, anchor_of
