@@ -86,7 +86,7 @@ def _cpu_ticks(pid: int) -> int:
     try:
         with open(f"/proc/{pid}/stat") as file:
             fields = file.read().rpartition(")")[2].split()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return 0
     return int(fields[11]) + int(fields[12])
 

@@ -20,6 +20,8 @@ from tests.support.waiting import wait_until
         ('  File "/usr/lib/python3/socketserver.py", line 317', "debug"),
         ("\tat org.apache.spark.Something(Something.java:12)", "debug"),
         ("Traceback (most recent call last):", "debug"),
+        ("During handling of the above exception, another exception occurred:", "debug"),
+        ("BrokenPipeError: [Errno 32] Broken pipe", "debug"),
         ("WARNING: Using incubator modules: jdk.incubator.vector", "debug"),
     ],
 )
@@ -38,11 +40,38 @@ def test_an_event_is_handed_on() -> None:
     assert events == [{"event": "task ended", "task": "sink", "log_level": "warning"}]
 
 
+SPARKS = '{"level":"ERROR","logger":"spark.MicroBatchExecution","event":"Query terminated with error","error":""}'
+OURS = '{"link": "7f", "event": "sink failed", "level": "error", "timestamp": "2026-01-01T00:00:00Z"}'
+
+
+@pytest.mark.parametrize(
+    ("line", "running", "ending"),
+    [
+        (SPARKS, ("error", "Query terminated with error"), ("debug", "Spark wrote")),
+        ("pyspark.errors.PySparkRuntimeError: no socket", ("warning", "Spark wrote"), ("debug", "Spark wrote")),
+        (OURS, ("error", "sink failed"), ("error", "sink failed")),
+    ],
+)
+def test_what_spark_says_of_its_own_end_is_for_debug(
+    line: str, running: tuple[str, str], ending: tuple[str, str]
+) -> None:
+    """Who stops a cluster just as a query begins has no errors to read; what is ours is said as ever."""
+    found = SparkOutput()
+    with capture_logs() as events:
+        os.write(found.streams()["stdout"], f"{line}\n".encode())
+        wait_until(lambda: len(events) == 1, "the first is handed on")
+        found.ending()
+        os.write(found.streams()["stdout"], f"{line}\n".encode())
+        found.close()
+        wait_until(lambda: len(events) == 2, "the second is handed on")
+    assert [(event["log_level"], event["event"]) for event in events] == [running, ending]
+
+
 def test_a_line_that_cannot_be_handed_on_does_not_end_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pipe would break, and with it every process of Spark that writes a line."""
     handed: list[str] = []
 
-    def hand_on_or_fail(line: str) -> None:
+    def hand_on_or_fail(line: str, **_: bool) -> None:
         handed.append(line)
         if len(handed) == 1:
             raise OSError(28, "No space left on device")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,7 +121,10 @@ def test_a_stranger_on_this_machine_is_not_heard_by_spark(fleet: Fleet) -> None:
 
 def _listening(pid: int) -> set[int]:
     """The TCP ports on which a process listens."""
-    links = [os.readlink(file) for file in Path(f"/proc/{pid}/fd").iterdir() if file.is_symlink()]
+    links = []
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            links.append(os.readlink(file))
     rows = [
         line.split() for kind in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{kind}").read_text().split("\n")
     ]

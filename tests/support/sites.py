@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -152,11 +152,12 @@ class Site:
 
 def children(pid: int) -> list[int]:
     """The processes that a process has started and that still run."""
-    try:
-        tasks = list(Path(f"/proc/{pid}/task").iterdir())
-        return [int(child) for task in tasks for child in (task / "children").read_text().split()]
-    except FileNotFoundError:
-        return []
+    found: list[int] = []
+    with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+        for task in list(Path(f"/proc/{pid}/task").iterdir()):
+            with suppress(FileNotFoundError, ProcessLookupError):  # this thread has
+                found += map(int, (task / "children").read_text().split())
+    return found
 
 
 def descendants(pid: int) -> Iterator[int]:

@@ -51,12 +51,13 @@ def _session(configuration: SparkConf, source: type[DataSource]) -> SparkSession
 
 
 def _start_jvm(configuration: SparkConf) -> Any:
-    """Start the JVM as a new context would, but with its output in our log; returns its gateway."""
+    """Start the JVM as a new context would, but with its output in our log; returns its gateway, which has both."""
     output = SparkOutput()
     try:
         gateway = launch_gateway(configuration, output.streams())  # type: ignore[no-untyped-call]
     finally:
         output.close()
+    gateway.output = output
     SparkContext._gateway = gateway
     SparkContext._jvm = gateway.jvm
     return gateway
@@ -111,6 +112,7 @@ def stop_session(session: SparkSession) -> None:
     """Stop the session and end its JVM, with the Python workers. Blocks for a few seconds at most."""
     gateway: Any = session.sparkContext._gateway
     jvm: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    gateway.output.ending()
     try:
         if jvm is not None and jvm.poll() is None:
             for query in session.streams.active:
