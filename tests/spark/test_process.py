@@ -33,7 +33,9 @@ class Silent:
 
     def __init__(self, jvm: subprocess.Popen[bytes]) -> None:
         self._jvm = jvm
-        self.sparkContext = SimpleNamespace(_gateway=SimpleNamespace(proc=jvm, shutdown=lambda: None))
+        output = SimpleNamespace(ending=lambda: None)
+        gateway = SimpleNamespace(proc=jvm, output=output, shutdown=lambda: None)
+        self.sparkContext = SimpleNamespace(_gateway=gateway)
 
     @property
     def streams(self) -> None:
