@@ -39,16 +39,14 @@ def kill_destination(pair: Pair) -> None:
 
 def kill_replicator(pair: Pair) -> None:
     """The driver of the Spark application; `fairlead up` starts another."""
-    wait_until(lambda: pair.source.replicator_pid() is not None, "the replicator runs")
-    pid = pair.source.replicator_pid()
+    pid = wait_until(pair.source.replicator_pid, "the replicator runs")
     assert pid is not None
     kill_pid(pid)
 
 
 def kill_spark_worker(pair: Pair) -> None:
     """One Python process in which a task runs; Spark starts another."""
-    wait_until(lambda: pair.source.spark_worker_pids(), "Spark's workers run")
-    kill_pid(random.choice(pair.source.spark_worker_pids()))
+    kill_pid(random.choice(wait_until(pair.source.spark_worker_pids, "Spark's workers run")))
 
 
 @pytest.mark.parametrize("victim", [kill_server, kill_destination, kill_replicator, kill_spark_worker])

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 from confluent_kafka import Producer
 
-from tests.support.waiting import wait_until
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 QUICK_MERGING = {
     "FAIRLEAD_MERGE_INTERVAL_SECONDS": "0.1",
@@ -34,14 +34,14 @@ class RunningServer:
     data: Path
 
     def post(self, route: str, **body: Any) -> None:
-        answer = httpx.post(self.http + route, json=body, timeout=60, trust_env=False).json()
+        answer = httpx.post(self.http + route, json=body, timeout=WAIT_SECONDS, trust_env=False).json()
         assert answer["status"] == "OK", answer
 
     def produce(self, topic: str, values: list[str], stream: str = "/default") -> None:
         producer = Producer({"bootstrap.servers": self.kafka, "linger.ms": 1})
         for value in values:
             producer.produce(f"{stream}:{topic}", value.encode(), key=b"k", headers=[("h", b"1")])
-        assert producer.flush(30) == 0
+        assert producer.flush(WAIT_SECONDS) == 0
 
     def segments(self) -> int:
         return len(list(self.data.glob("streams/*/*/segment/*")))
@@ -64,4 +64,4 @@ def running(folder: Path, **settings: str) -> Iterator[RunningServer]:
         yield RunningServer(found["kafka"], found["http"], folder / "d")
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.wait(WAIT_SECONDS)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.sites import command_of, descendants, kill_pid, sites
+from tests.support.sites import java_of, kill_pid, sites
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.spark
@@ -22,7 +22,8 @@ def test_the_console_has_only_log_lines_also_when_the_jvm_dies(tmp_path: Path) -
         wait_until(site.spark_worker_pids, "Spark's workers run")
         replicator = site.replicator_pid()
         assert replicator is not None
-        (jvm,) = (pid for pid in descendants(replicator) if "/bin/java" in command_of(pid))
+        jvm = java_of(replicator)
+        assert jvm is not None
         kill_pid(jvm)
         wait_until(lambda: site.log.read_text().count('"Spark started"') == 2, "Spark is started again")
         site.cli("stream", "topic", "create", "-path", "/one", "-topic", "later")

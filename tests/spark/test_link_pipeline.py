@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +19,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.support.records import differences, read_all
-from tests.support.sites import Site, command_of, descendants, kill_pid, sites
-from tests.support.waiting import WAIT_SECONDS, wait_until
+from tests.support.sites import Site, command_of, descendants, java_of, kill_pid, sites
+from tests.support.waiting import QUIET_SECONDS, WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -27,6 +28,8 @@ STREAM = "/ships"
 PREFIX = STREAM + ":"
 ROUND_SECONDS = 600
 """Longer than the tests: what arrives has arrived in the middle of a round."""
+STARTED_SECONDS = 2 * WAIT_SECONDS
+"""For a job that starts a Spark of its own, where others work beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class Fleet:
             for topic in topics:
                 producer.produce(PREFIX + topic, f"{label} {number}", key=str(number))
             producer.poll(0)
-        assert producer.flush(60) == 0
+        assert producer.flush(WAIT_SECONDS) == 0
 
     def same(self, topics: list[str], replica: Site) -> list[str]:
         """What differs between the source and a replica."""
@@ -87,16 +90,11 @@ def _add(fleet: Fleet, replica: Site) -> None:
     )
 
 
-def _java_below(pid: int) -> list[int]:
-    return [child for child in descendants(pid) if "java" in command_of(child).split(" ")[0]]
-
-
 def test_without_a_link_there_is_no_jvm(fleet: Fleet) -> None:
     """The replicator waits for work without Java."""
-    wait_until(lambda: fleet.source.replicator_pid() is not None, "the replicator runs")
-    replicator = fleet.source.replicator_pid()
+    replicator = wait_until(fleet.source.replicator_pid, "the replicator runs")
     assert replicator is not None
-    assert _java_below(replicator) == []
+    assert java_of(replicator) is None
 
 
 def test_what_exists_is_copied_when_a_link_is_made(fleet: Fleet) -> None:
@@ -112,11 +110,11 @@ def test_a_stranger_on_this_machine_is_not_heard_by_spark(fleet: Fleet) -> None:
     """Spark's ports are open to every user here, and deserialise what whoever knows the secret sends them."""
     replicator = fleet.source.replicator_pid()
     assert replicator is not None
-    answers = [_said_by(port) for pid in _java_below(replicator) for port in _listening(pid)]
-    refused = [b"Expected SaslMessage" in answer for answer in answers]
-    assert refused.count(True) == 2, answers
-    # The third is Py4J's, which waits for its own secret.
-    assert [answer for answer in answers if answer and b"Expected SaslMessage" not in answer] == []
+    java = java_of(replicator)
+    assert java is not None
+    answers = _said_by(_listening(java), 2)
+    # A third port is Py4J's, which waits for its own secret.
+    assert [b"Expected SaslMessage" in answer for answer in answers] == [True, True], answers
 
 
 def _listening(pid: int) -> set[int]:
@@ -132,17 +130,20 @@ def _listening(pid: int) -> set[int]:
     return {int(address.rpartition(":")[2], 16) for address in open_here}
 
 
-def _said_by(port: int) -> bytes:
-    """What a port answers to a message of Spark's protocol from somebody who has shown nothing."""
-    with socket.create_connection(("127.0.0.1", port), 30) as connection:
-        connection.settimeout(2)
-        body = b"hello"
-        message = struct.pack(">bqi", 3, 7, len(body)) + body
-        connection.sendall(struct.pack(">q", 8 + len(message)) + message)
-        try:
-            return connection.recv(4096)
-        except TimeoutError:
-            return b""
+def _said_by(ports: Iterable[int], expected: int) -> list[bytes]:
+    """What ports answer to a message of Spark's protocol from somebody who has shown nothing: so many as are expected,
+    and what else comes soon after."""
+    body = b"hello"
+    message = struct.pack(">bqi", 3, 7, len(body)) + body
+    with ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", port), WAIT_SECONDS)) for port in ports]
+        for connection in silent:
+            connection.sendall(struct.pack(">q", 8 + len(message)) + message)
+        answers = list[bytes]()
+        while heard := select.select(silent, [], [], WAIT_SECONDS if len(answers) < expected else QUIET_SECONDS)[0]:
+            answers += [connection.recv(4096) for connection in heard]
+            silent = [connection for connection in silent if connection not in heard]
+        return answers
 
 
 def test_a_lone_record_arrives_in_the_middle_of_a_round(fleet: Fleet) -> None:
@@ -206,13 +207,14 @@ def test_a_killed_python_worker_is_replaced(fleet: Fleet) -> None:
     """Spark tries the task again; nothing is lost, nothing doubled, and the query goes on in the same JVM."""
     replicator = fleet.source.replicator_pid()
     assert replicator is not None
-    java = _java_below(replicator)
+    java = java_of(replicator)
+    assert java is not None
     for number in range(2):
-        kill_pid(fleet.source.spark_worker_pids()[-1])
+        kill_pid(wait_until(fleet.source.spark_worker_pids, "Spark's workers run")[-1])
         fleet.send(["killed"], 200, f"kill {number}")
         wait_until(lambda: fleet.synced(fleet.replicas[0]), "the replica has all")
     assert fleet.same(["killed"], fleet.replicas[0]) == []
-    assert _java_below(replicator) == java
+    assert java_of(replicator) == java
 
 
 def test_a_copy_that_ends_is_carried_by_the_same_query(fleet: Fleet) -> None:
@@ -221,7 +223,7 @@ def test_a_copy_that_ends_is_carried_by_the_same_query(fleet: Fleet) -> None:
     producer = Producer({"bootstrap.servers": fleet.source.kafka})
     for number in range(500):
         producer.produce(f"/once:t{number % 10}", str(number))
-    assert producer.flush(60) == 0
+    assert producer.flush(WAIT_SECONDS) == 0
     fleet.source.cli("copystream", "-src", "/mapr/sanfrancisco/once", "-dst", "/mapr/newyork/once")
     topics = [f"t{number}" for number in range(10)]
     source = read_all(fleet.source.kafka, topics, prefix="/once:")
@@ -251,12 +253,12 @@ def test_once_carries_what_is_there_and_ends(tmp_path: Path) -> None:
         producer = Producer({"bootstrap.servers": source.kafka})
         for number in range(300):
             producer.produce(f"/one:t{number % 7}", str(number))
-        assert producer.flush(30) == 0
+        assert producer.flush(WAIT_SECONDS) == 0
         source.cli("stream", "replica", "add", "-path", "/one", "-replica", "/two")
         source.cli("stream", "upstream", "add", "-path", "/two", "-upstream", "/one")
         command = [sys.executable, "-m", "fairlead.replication", "--server", source.url, "--once"]
         command += ["--data", str(source.data)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=STARTED_SECONDS, check=False)
         assert done.returncode == 0, done.stderr
         assert source.in_sync("/one")
         topics = [f"t{number}" for number in range(7)]
@@ -275,7 +277,7 @@ def test_rounds_that_turn_lose_nothing(tmp_path: Path) -> None:
         for number in range(2000):
             producer.produce(f"/one:t{number % 20}", str(number))
             producer.poll(max(0.0, began + number / 200 - time.monotonic()))
-        assert producer.flush(30) == 0
+        assert producer.flush(WAIT_SECONDS) == 0
         wait_until(lambda: source.in_sync("/one"), "the replica has all")
         topics = [f"t{number}" for number in range(20)]
         copy = read_all(source.kafka, topics, prefix="/two:")

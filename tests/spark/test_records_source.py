@@ -11,7 +11,7 @@ from examples.ships import ais, analytics
 from pyspark.sql import SparkSession
 
 from tests.spark.running_server import RunningServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -67,7 +67,7 @@ def test_a_stream_restarts_from_its_checkpoint_after_merging(
             .trigger(availableNow=True)
             .start()
         )
-        query.awaitTermination(120)
+        assert query.awaitTermination(int(WAIT_SECONDS))
         assert query.exception() is None
 
     for batch in range(3):
@@ -98,7 +98,7 @@ def test_the_guide_on_ships(spark: SparkSession, server: RunningServer) -> None:
     producer = Producer({"bootstrap.servers": server.kafka, "linger.ms": 20})
     for index, message in enumerate(sent):
         producer.produce(f"/ships:{message.topic}", message.value(index), timestamp=1_790_000_000_000 + 10 * index)
-    assert producer.flush(30) == 0
+    assert producer.flush(WAIT_SECONDS) == 0
     found = analytics.messages(spark, "/ships", server.http).cache()
     assert [row.messages for row in analytics.messages_a_second(found).collect()] == [100, 100, 100]
     by_type = {row.type: row.messages for row in analytics.messages_by_type(found).collect()}

@@ -32,6 +32,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from tests.spark.running_server import RunningServer
+from tests.support.waiting import WAIT_SECONDS
 
 pytestmark = pytest.mark.spark
 
@@ -109,7 +110,7 @@ def streamed(
         source = spark.readStream.schema(RECORD).parquet(str(folder / "in"))
         writer = query(source).writeStream.outputMode(mode).foreachBatch(keep).trigger(availableNow=True)
         running = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
-        assert running.awaitTermination(120)
+        assert running.awaitTermination(int(WAIT_SECONDS))
     return spark.read.parquet(*(str(each) for each in (folder / "out").iterdir())).collect()
 
 

@@ -17,6 +17,8 @@ import httpx
 from tests.support.ports import free_ports
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
+_WORKER = "fairlead.replication.spark.worker_daemon pyspark.worker"
+
 
 class Site:
     """One cluster: its processes, its addresses, its admin interface."""
@@ -145,8 +147,8 @@ class Site:
             return []
         found = []
         for daemon in descendants(replicator):
-            if command_of(daemon).rstrip().endswith("fairlead.replication.spark.worker_daemon pyspark.worker"):
-                found += [pid for pid in children(daemon) if command_of(pid) == command_of(daemon)]
+            if command_of(daemon).rstrip().endswith(_WORKER):
+                found += [pid for pid in children(daemon) if command_of(pid).rstrip().endswith(_WORKER)]
         return found
 
 
@@ -173,6 +175,11 @@ def command_of(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
     except (FileNotFoundError, ProcessLookupError):
         return ""
+
+
+def java_of(pid: int) -> int | None:
+    """The JVM that a process has started; what that starts in its turn is called as it is for a moment."""
+    return next((child for child in children(pid) if "java" in command_of(child).split(" ")[0]), None)
 
 
 def kill_pid(pid: int) -> None:
