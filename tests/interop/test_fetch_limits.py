@@ -28,7 +28,7 @@ def test_librdkafka_reads_two_batches_that_do_not_fit_into_one_answer(
         consumer.assign([TopicPartition(name, partition, OFFSET_BEGINNING) for partition in range(4)])
         found: list[tuple[int | None, int | None]] = []
         while len(found) < 8:
-            message = consumer.poll(10)
+            message = consumer.poll(WAIT_SECONDS)
             assert message is not None, f"only {found} came"
             if message.error():
                 raise KafkaException(message.error())

@@ -27,6 +27,7 @@ from fairlead.protocol.batch import LENGTH_END, read_header
 from tests.interop.clients.kafka_tools import PATIENCE, java
 from tests.interop.clients.process import run
 from tests.interop.kafka_pair import KafkaPair
+from tests.interop.test_mirror import compact
 from tests.support.carrier import Carrier
 from tests.support.kafka_nodes import OUTSIDE, kafka_nodes
 from tests.support.mirrors import MirrorProcess, make_topic, produce, properties
@@ -473,18 +474,10 @@ def commit(bootstrap: str, group: str, topic: str, offset: int) -> None:
         consumer.close()
 
 
-def rolled(bootstrap: str, topic: str) -> int:
-    """Write a record more, since only segments that are no more written to are compacted; how many are left."""
-    produce(bootstrap, topic, [(b"last", b"1")])
-    return len(read_all(bootstrap, [topic], prefix=""))
-
-
 def test_what_compaction_has_removed_is_a_hole(pair: KafkaPair, tmp_path: Path) -> None:
     """The others stand at the same offsets."""
     old = pair.source.bootstrap
-    make_topic(old, "holes", 1, cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.01")
-    produce(old, "holes", [(b"%d" % (n % 60), b"%d" % n) for n in range(100)], linger_ms=200)
-    wait_until(lambda: rolled(old, "holes") < 100, "the topic is compacted", every_seconds=0.3)
+    compact(old, "holes")
     with running(tmp_path) as site, Carrier(site):
         replica = Replica(site, tmp_path, old)
         replica.set_up("holes")

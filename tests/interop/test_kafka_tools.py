@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.interop.clients.confluent_client import Confluent
-from tests.interop.clients.kafka_tools import KafkaTools, java
+from tests.interop.clients.kafka_tools import KafkaTools, groups_command, java
 from tests.interop.clients.process import run
 from tests.interop.site import Site
 from tests.interop.test_behaviours import messages, stored
@@ -56,7 +56,7 @@ def test_groups_are_shown_moved_and_deleted(tools: KafkaTools, confluent: Conflu
     tools.read_in_group(site, topic, group, 10)
 
     def command(*options: str) -> str:
-        return run(java("consumer.group.ConsumerGroupCommand", "--bootstrap-server", site.of_stream, *options))
+        return run(groups_command(site.of_stream, *options))
 
     assert group in command("--list").split()
     described = command("--describe", "--group", group).split()

@@ -21,7 +21,7 @@ from tests.interop.kafka_pair import KafkaPair
 from tests.support.mirrors import MirrorProcess, count, load, make_topic, mirroring, produce, properties
 from tests.support.records import read_all, wait_for_markers
 from tests.support.rounds import rounds, seed
-from tests.support.sites import children, command_of, descendants, kill_pid
+from tests.support.sites import children, command_of, descendants, java_of, kill_pid
 from tests.support.waiting import wait_until
 
 ROUNDS = rounds(2)
@@ -187,7 +187,8 @@ def _is_worker(pid: int) -> bool:
 
 
 def java_processes(mirror: MirrorProcess) -> list[int]:
-    return [pid for pid in descendants(mirror.process.pid) if "bin/java " in command_of(pid)]
+    found = java_of(mirror.process.pid)
+    return [] if found is None else [found]
 
 
 @contextmanager
@@ -195,7 +196,8 @@ def suspended(mirror: MirrorProcess) -> Iterator[None]:
     """All of its processes; at the end of the block its tasks go on first, and whoever would stop them last."""
     pids = [mirror.process.pid, *descendants(mirror.process.pid)]
     for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
+        with suppress(ProcessLookupError):  # it has ended meanwhile
+            os.kill(pid, signal.SIGSTOP)
     try:
         yield
     finally:

@@ -19,7 +19,7 @@ from fairlead.mirror.configs import CONFIGS_EXCLUDE
 from fairlead.mirror.told.words import USUAL
 from tests.interop.clients.java_vm import JavaVM, java_vm
 from tests.interop.kafka_pair import KafkaPair
-from tests.interop.test_mirror import compact, once, options, rolled
+from tests.interop.test_mirror import compact, is_compacted, once, options
 from tests.support.mirrors import count, make_topic, mirroring, produce
 from tests.support.records import read_all, wait_for_markers
 from tests.support.waiting import WAIT_SECONDS, wait_until
@@ -209,7 +209,7 @@ def test_a_group_of_a_compacted_topic_skips_nothing(pair: KafkaPair, java: JavaV
     before = count(source, topic)
     produce(source, topic, [(b"%d" % number, b"newer") for number in range(60)])
     once(tmp_path, source, target, topic)
-    wait_until(lambda: rolled(source, topic) < before, "the topic is compacted again", every_seconds=0.3)
+    wait_until(lambda: is_compacted(source, topic), "the topic is compacted again", every_seconds=0.3)
     admin = admin_of(source)
     middle = TopicPartition(topic, 0, before + 30)
     admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions("later", [middle])])["later"].result(WAIT_SECONDS)

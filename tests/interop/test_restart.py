@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.interop.clients.base import Client, Member
 from tests.interop.clients.confluent_client import Confluent
-from tests.interop.clients.kafka_tools import KafkaTools, java
+from tests.interop.clients.kafka_tools import KafkaTools, groups_command
 from tests.interop.clients.process import run
 from tests.interop.site import STREAM, Site
 from tests.interop.test_behaviours import fill, written
@@ -43,8 +43,7 @@ def test_tools_show_a_group_as_it_was_before_the_restart(
         member = read_by(confluent, site, "g")
 
         def shown(what: str) -> list[list[str]]:
-            command = ("--bootstrap-server", site.main, "--describe", "--group", "g", what, "--verbose")
-            lines = run(java("consumer.group.ConsumerGroupCommand", *command)).splitlines()
+            lines = run(groups_command(site.main, "--describe", "--group", "g", what, "--verbose")).splitlines()
             return [line.split() for line in lines if line.startswith("g ")]
 
         members, state = shown("--members"), shown("--state")
@@ -53,7 +52,7 @@ def test_tools_show_a_group_as_it_was_before_the_restart(
             listen_again(broker, site)
             assert shown("--members") == members
             assert shown("--state") == state
-            listed = run(java("consumer.group.ConsumerGroupCommand", "--bootstrap-server", site.main, "--list"))
+            listed = run(groups_command(site.main, "--list"))
             assert {"g", "left"} <= set(listed.split())
             member.stop()
     finally:

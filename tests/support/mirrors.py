@@ -116,9 +116,13 @@ def make_topic(bootstrap: str, name: str, partitions: int = 1, *, replicas: int 
 
 
 def grow_topic(bootstrap: str, name: str, partitions: int) -> None:
-    """Let it have so many partitions."""
+    """Let it have so many partitions, and wait until clients are told so."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_partitions([NewPartitions(name, partitions)])[name].result(WAIT_SECONDS)
+    wait_until(
+        lambda: len(admin.list_topics(name, timeout=WAIT_SECONDS).topics[name].partitions) == partitions,
+        f"{name} has {partitions} partitions",
+    )
 
 
 def count(bootstrap: str, topic: str) -> int:
@@ -137,6 +141,17 @@ def produce(bootstrap: str, topic: str, pairs: Pairs, partition: int | None = No
     assert producer.flush(WAIT_SECONDS) == 0
 
 
+def _put(producer: Producer, topic: str, value: bytes, partition: int) -> None:
+    """Once there is room in the producer: a source may take its time."""
+    while True:
+        try:
+            producer.produce(topic, value, partition=partition)
+        except BufferError:
+            producer.poll(1)
+        else:
+            return
+
+
 @contextmanager
 def load(bootstrap: str, topic: str, partitions: int) -> Iterator[list[int]]:
     """Records with running numbers to each partition until the block ends; how many there are then."""
@@ -148,7 +163,7 @@ def load(bootstrap: str, topic: str, partitions: int) -> Iterator[list[int]]:
         while not ended.is_set():
             for partition in range(partitions):
                 for _ in range(20):
-                    producer.produce(topic, b"%d" % written[partition], partition=partition)
+                    _put(producer, topic, b"%d" % written[partition], partition)
                     written[partition] += 1
             producer.poll(0.02)
         assert producer.flush(WAIT_SECONDS) == 0

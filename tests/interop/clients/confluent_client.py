@@ -21,12 +21,13 @@ class Confluent(Client):
     def produce(
         self, site: Site, topic: str, messages: Sequence[Message], codec: str = "none", idempotent: bool = False
     ) -> None:
+        """What fits is one batch, however slowly it is handed over: the flush ends the lingering."""
         producer = Producer(
             {
                 "bootstrap.servers": self.bootstrap(site),
                 "compression.type": codec,
                 "enable.idempotence": idempotent,
-                "linger.ms": 5,
+                "linger.ms": 60_000,
             }
         )
         errors: list[object] = []

@@ -55,7 +55,14 @@ class Connector:
         self._client.close()
 
     def _asked(self, method: str, path: str, body: Any = None) -> httpx.Response:
-        answer = self._client.request(method, path, json=body)
+        """It is asked again while it is busy with a change of before."""
+
+        def answered() -> httpx.Response | None:
+            answer = self._client.request(method, path, json=body)
+            return None if answer.status_code == httpx.codes.CONFLICT else answer
+
+        answer = wait_until(answered, f"the worker does {method} {path}")
+        assert answer is not None
         assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer
 

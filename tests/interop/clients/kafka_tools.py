@@ -25,6 +25,12 @@ def java(tool: str, *options: str, package: str = "tools") -> list[str]:
     return ["java", *JVM_FLAGS, "-cp", f"{JARS}/*", f"org.apache.kafka.{package}.{tool}", *options]
 
 
+def groups_command(bootstrap: str, *options: str) -> list[str]:
+    """The command of kafka-consumer-groups, which by itself waits for five seconds only."""
+    patience = ("--timeout", str(int(WAIT_SECONDS * 1000)))
+    return java("consumer.group.ConsumerGroupCommand", "--bootstrap-server", bootstrap, *patience, *options)
+
+
 class KafkaTools(Client):
     name = "Kafka 4 tools"
 
@@ -107,8 +113,8 @@ class VerifiableMember(ProcessMember):
         if event["name"] == "partitions_assigned":
             self.assigned |= partitions
         elif event["name"] in {"partitions_revoked", "partitions_lost"}:
-            self.assigned -= partitions
             self.given_up |= partitions
+            self.assigned -= partitions
         elif event["name"] == "record_data":
             self.values.append(event["value"].encode())
 

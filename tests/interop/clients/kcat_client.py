@@ -10,6 +10,7 @@ from tests.interop.clients.base import PLAIN, SESSION_MS, Client, Membership, Me
 from tests.interop.clients.process import ProcessMember, run
 from tests.interop.site import Site
 from tests.support.records import Content
+from tests.support.waiting import WAIT_SECONDS
 
 _ASSIGNED = re.compile(r"% Group .* rebalanced .*: assigned: (.*)")
 _REVOKED = re.compile(r"% Group .* rebalanced .*: revoked: (.*)")
@@ -22,7 +23,12 @@ class Kcat(Client):
     memberships = frozenset()
 
     def command(self, site: Site, *options: str) -> list[str]:
-        return ["kcat", "-b", self.bootstrap(site), *options]
+        return [*self.tool(self.bootstrap(site)), *options]
+
+    @staticmethod
+    def tool(bootstrap: str) -> list[str]:
+        """By itself it waits five seconds for the first answer."""
+        return ["kcat", "-b", bootstrap, "-m", str(int(WAIT_SECONDS))]
 
     def produce(
         self, site: Site, topic: str, messages: Sequence[Message], codec: str = "none", idempotent: bool = False
@@ -50,7 +56,7 @@ class Kcat(Client):
 
     def offset_at(self, site: Site, topic: str, timestamp_ms: int) -> int:
         """By the plain name: `-t topic:partition:time` leaves no room for a topic with `:`."""
-        found = run(["kcat", "-b", site.of_stream, "-Q", "-t", f"{topic}:0:{timestamp_ms}"])
+        found = run([*self.tool(site.of_stream), "-Q", "-t", f"{topic}:0:{timestamp_ms}"])
         return int(found.rsplit(" ", 1)[1])
 
     def member(self, site: Site, topic: str, group: str, how: Membership = PLAIN) -> KcatMember:
