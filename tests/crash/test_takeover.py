@@ -62,7 +62,7 @@ def link(source: Site, replica: Site) -> None:
 
 def written(site: Site, *values: str) -> None:
     """Records of the topic, acknowledged one by one. Raises: KafkaException."""
-    producer = Producer({"bootstrap.servers": site.kafka, "message.timeout.ms": 20_000})
+    producer = Producer({"bootstrap.servers": site.kafka, "message.timeout.ms": int(WAIT_SECONDS * 1000)})
     failed: list[Any] = []
     for value in values:
         producer.produce(f"{CARGO}:box", value, on_delivery=lambda error, _: failed.append(error))

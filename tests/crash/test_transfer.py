@@ -53,7 +53,9 @@ def test_transfer_of_50000_topics_resumes_after_kill(site: Site) -> None:
     admin = AdminClient({"bootstrap.servers": site.kafka})
     names = [f"container-{number:05}" for number in range(TOPICS)]
     for first in range(0, TOPICS, 10_000):
-        made = admin.create_topics([NewTopic(f"{HERE}:{name}", 1) for name in names[first : first + 10_000]])
+        made = admin.create_topics(
+            [NewTopic(f"{HERE}:{name}", 1) for name in names[first : first + 10_000]], request_timeout=WAIT_SECONDS
+        )
         for future in made.values():
             future.result(WAIT_SECONDS)
     line = (
