@@ -15,8 +15,8 @@ from examples.ships.traffic import consumer
 
 Places = Mapping[tuple[str, int], bytes]
 """Topic and offset, with the value there. Topics have one partition, as a history has one order."""
-FLUSH_SECONDS = 60
-READ_SECONDS = 60
+FLUSH_SECONDS = 120
+READ_SECONDS = 120
 
 
 class Receiver:

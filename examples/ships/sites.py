@@ -9,15 +9,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-PATIENCE_SECONDS = 120
-"""What is to happen happens by then: the replicator's Java starts with the first link, and a machine may be busy. Also
-what a program that ended had started ends by itself within this time, or was left behind."""
+PATIENCE_SECONDS = 300
+"""What is to happen happens by then: the replicator's Java starts with the first link, which takes minutes where a
+machine is busy."""
+END_SECONDS = 120
+"""What a program that ended had started ends by itself within this time, or was left behind."""
 FAIRLEAD = str(Path(sys.executable).with_name("fairlead"))
 
 
@@ -149,7 +152,7 @@ class Sites:
         for process in self._started:
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + END_SECONDS
         for process in self._started:
             try:
                 process.wait(max(deadline - time.monotonic(), 0.1))
@@ -159,12 +162,13 @@ class Sites:
 
     def _kill_left_over(self) -> list[int]:
         """What a cluster started ends with it; only what did not is killed, by its pid."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + END_SECONDS
         while time.monotonic() < deadline and any(map(alive, self._seen)):
             time.sleep(0.05)
         left = [pid for pid in sorted(self._seen) if alive(pid)]
         for pid in left:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended meanwhile
+                os.kill(pid, signal.SIGKILL)
         for process in self._started:
             process.wait()
         return left

@@ -85,7 +85,7 @@ def test_what_a_killed_program_leaves_behind_is_killed_and_named(
     sites: Sites, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its process id."""
-    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(module, "END_SECONDS", 0.2)
     child = _kill_parent_of("time.sleep(600)", sites, tmp_path)
     assert alive(child)
     assert sites.stop() == [child]
