@@ -12,11 +12,11 @@ from fairlead.storage import names
 from fairlead.storage.local import ReadOnlyLocalStorage
 from tests.support.records import differences, read_all
 from tests.support.sites import Site, descendants
-from tests.support.waiting import wait_until
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 STREAM = "/ships"
 PREFIX = STREAM + ":"
-QUIET_SECONDS = 3
+QUIET_SECONDS = 10
 """So long without a commit after the last record, and the idling begins."""
 
 
@@ -52,7 +52,7 @@ def send(site: Site, value: str) -> None:
     """One record into the topic that this site owns."""
     producer = Producer({"bootstrap.servers": site.kafka})
     producer.produce(f"{PREFIX}from-{site.name}", value)
-    assert producer.flush(30) == 0
+    assert producer.flush(WAIT_SECONDS) == 0
 
 
 def carried(both: tuple[Site, Site]) -> None:

@@ -131,7 +131,7 @@ async def test_where_partitions_end_is_told_of_all_whose_leaders_answer() -> Non
         async with opened(one.bootstrap, request_timeout_ms=10**6) as cluster:
             places = [TopicPartition("t", each) for each in range(5)]
             secret = TopicPartition("secret", 0)
-            found = await cluster.told_offsets([*places[:4], secret], LATEST, committed=True, seconds=0.05)
+            found = await cluster.told_offsets([*places[:4], secret], LATEST, committed=True, seconds=1)
             assert isinstance(found[secret], NotAllowed)
             with pytest.raises(NotAllowed, match="topic secret: TOPIC_AUTHORIZATION_FAILED"):
                 await cluster.topics(["t", "secret"])

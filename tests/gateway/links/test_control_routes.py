@@ -130,7 +130,7 @@ async def test_a_reader_is_told_of_cuts_with_the_objects(sf: Site) -> None:
 
 async def test_commits_of_a_busy_log_gather_into_one_announcement(sf: Site) -> None:
     """The first after a pause is said at once; those that follow it closely are said together."""
-    reader = ConnectedReader(sf.cluster, ReaderHello("w", 1), announce_interval_seconds=0.3)
+    reader = ConnectedReader(sf.cluster, ReaderHello("w", 1), announce_interval_seconds=2)
     reader.grant(grant_of(sf, 3))
     await said(reader)
     await write_and_tell(sf, reader)

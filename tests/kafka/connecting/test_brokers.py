@@ -63,7 +63,7 @@ async def test_brokers_that_are_away_for_one_reason_are_named_together() -> None
     async with AsyncExitStack() as running:
         one, other = [await running.enter_async_context(fake_broker(node)) for node in range(2)]
         one.peers = other.peers = [one, other]
-        async with opened(one.bootstrap, request_timeout_ms=100) as cluster:
+        async with opened(one.bootstrap, request_timeout_ms=2_000) as cluster:
             await cluster.topics()
             await running.aclose()
             with pytest.raises(Unreachable, match=f"^brokers {other.bootstrap}, {one.bootstrap}: Connection refused$"):
@@ -72,13 +72,13 @@ async def test_brokers_that_are_away_for_one_reason_are_named_together() -> None
 
 async def test_only_a_broker_that_never_let_us_in_may_speak_another_protocol() -> None:
     async with fake_broker(0) as one:
-        async with opened(one.bootstrap, request_timeout_ms=100) as cluster:
+        async with opened(one.bootstrap, request_timeout_ms=2_000) as cluster:
             await cluster.topics()
             one.away = True
             one.cut()
             with pytest.raises(Unreachable) as known:
                 await cluster.topics()
         with pytest.raises(Unreachable, match="is its protocol the one of"):
-            async with opened(one.bootstrap, request_timeout_ms=100):
+            async with opened(one.bootstrap, request_timeout_ms=2_000):
                 pass
     assert "protocol" not in str(known.value)

@@ -131,7 +131,7 @@ async def test_a_refusal_after_we_were_let_in_is_waited_for_without_asking_again
     """Passwords are changed in two places, one after the other; accounts are locked after some wrong ones."""
     async with fake_broker() as broker:
         current = [Security(sasl=PLAIN)]
-        async with opened(broker, current[0], security_now=lambda: current[0], request_timeout_ms=600) as cluster:
+        async with opened(broker, current[0], security_now=lambda: current[0], request_timeout_ms=2_000) as cluster:
             broker.next(SASL_AUTHENTICATE, refusing)
             broker.cut()
             with pytest.raises(TryAgain, match="user ann: SASL_AUTHENTICATION_FAILED"):
@@ -151,7 +151,7 @@ async def test_a_file_that_cannot_be_read_just_now_is_waited_for() -> None:
                 raise InvalidValue("consumer.config: half of it is missing")
             return Security(sasl=PLAIN)
 
-        async with opened(broker, read(), security_now=read, request_timeout_ms=600) as cluster:
+        async with opened(broker, read(), security_now=read, request_timeout_ms=2_000) as cluster:
             broken[0] = True
             broker.cut()
             with pytest.raises(TryAgain, match="half of it is missing"):
