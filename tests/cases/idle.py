@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from fairlead.storage import names
 from fairlead.storage.local import ReadOnlyLocalStorage
 from tests.support.records import differences, read_all
-from tests.support.sites import Site, descendants
+from tests.support.sites import GONE, Site, descendants
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
 STREAM = "/ships"
@@ -86,7 +86,7 @@ def _cpu_ticks(pid: int) -> int:
     try:
         with open(f"/proc/{pid}/stat") as file:
             fields = file.read().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
+    except GONE:
         return 0
     return int(fields[11]) + int(fields[12])
 

@@ -17,6 +17,8 @@ import httpx
 from tests.support.ports import free_ports
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
+GONE = (FileNotFoundError, ProcessLookupError)
+"""What a look into /proc raises once the process, or the thread, has ended."""
 _WORKER = "fairlead.replication.spark.worker_daemon pyspark.worker"
 
 
@@ -147,17 +149,17 @@ class Site:
             return []
         found = []
         for daemon in descendants(replicator):
-            if command_of(daemon).rstrip().endswith(_WORKER):
-                found += [pid for pid in children(daemon) if command_of(pid).rstrip().endswith(_WORKER)]
+            if command_of(daemon).endswith(_WORKER):
+                found += [pid for pid in children(daemon) if command_of(pid).endswith(_WORKER)]
         return found
 
 
 def children(pid: int) -> list[int]:
     """The processes that a process has started and that still run."""
     found: list[int] = []
-    with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+    with suppress(*GONE):
         for task in list(Path(f"/proc/{pid}/task").iterdir()):
-            with suppress(FileNotFoundError, ProcessLookupError):  # this thread has
+            with suppress(*GONE):
                 found += map(int, (task / "children").read_text().split())
     return found
 
@@ -173,7 +175,7 @@ def command_of(pid: int) -> str:
     """Command line of a process, empty once it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
-    except (FileNotFoundError, ProcessLookupError):
+    except GONE:
         return ""
 
 
